@@ -123,7 +123,7 @@ class Accepting:
 
 
 def not_listening(host: str, port: int, error: OSError) -> StartError:
-    """What is said of an address that cannot be had."""
+    """The StartError for an address at which this server cannot listen."""
     shown = address_text(host, port)
     step = f"lookup {host}" if isinstance(error, socket.gaierror) else "bind"
     return StartError(f'Error listening on port: {shown}, "listen tcp {shown}: {step}: {_reason(error)}"')

@@ -1,4 +1,4 @@
-"""What holds for every client of one listener: as whom it may connect, and what its INFO says of the port.
+"""The rules for all clients of one listener: as whom they may connect, and what INFO says of the port.
 
 Here lives the difference between the client port and others. Never lives here: what one client does.
 """
@@ -37,7 +37,7 @@ class Access:
 
     @property
     def needs_first_op(self) -> bool:
-        """Whether the first op says who a client is: CONNECT, or any other where that is allowed."""
+        """True if the first op says who a client is: CONNECT, or any other where that is allowed."""
         return self._server.authorizer is not None or self.authenticator.has_users
 
     @property
@@ -52,7 +52,7 @@ class Access:
 
     @property
     def requires_authentication(self) -> bool:
-        """Whether there is anybody whom a client of the server could be asked to be."""
+        """True if users are configured, so that a client can be asked who it is."""
         return self._server.authenticator.has_users
 
     @property
@@ -61,7 +61,7 @@ class Access:
 
     @property
     def maps_certificates(self) -> bool:
-        """Whether a client's certificate says which user it is."""
+        """True if a client's certificate says which user it is."""
         return self.tls is not None and self.tls.verify_and_map and self.authenticator.has_names
 
     def info_line(self, own: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""What the server itself publishes by in accounts: a link in each one, for as long as the account is there.
+"""Links by which the server itself publishes: one in each account, for as long as the account is there.
 
 Never lives here: what is published.
 """
@@ -25,7 +25,7 @@ class AccountLinks:
         server.accounts.followers.append(self._accounts_changed)
 
     def knows(self, account: Account) -> bool:
-        """Whether it is still one of the server's."""
+        """True if the account is still one of the server's."""
         accounts = self._server.accounts
         return account.name in accounts and accounts[account.name] is account
 

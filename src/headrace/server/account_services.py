@@ -134,7 +134,7 @@ class HostedAccounts:
             raise
 
     def _end(self, name: str) -> None:
-        """What the service says at its end still goes out."""
+        """Stop the service; its last messages still go out."""
         del self._seen[name]
         host = self._hosts.pop(name, None)
         if host is None:

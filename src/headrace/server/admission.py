@@ -1,4 +1,4 @@
-"""How many connections of one address may be without having said who they are.
+"""The limit on connections of one address that have not said yet who they are.
 
 Here lives the count. One address can otherwise take every connection the server may have without a single
 password: each is free to wait for the authentication timeout. Never lives here: what a refused client hears.
@@ -35,7 +35,7 @@ class Admission:
         self._of_address: Counter[str] = Counter()
 
     def enter(self, session: Waiting, max_connections: int) -> bool:
-        """Whether a new connection that must authenticate may wait for that; -1 connections is no limit."""
+        """True if a new connection that must authenticate may wait for that; -1 connections is no limit."""
         most = max(max_connections // SHARE, ALWAYS_ADMITTED)
         if max_connections > 0 and self._of_address[session.address] >= most:
             return False

@@ -1,4 +1,4 @@
-"""Who a connecting client is: token, users with passwords, users with nkeys, or nobody in particular.
+"""Authentication of clients by the configuration: a token, users with passwords or nkeys, or none of these.
 
 Here lives the decision over the credentials of one CONNECT, on the loop or beside it. Never lives here: the
 wire, timeouts, what an identity may do (`core.permissions`). No secret leaves this module: not in a repr, a
@@ -80,7 +80,7 @@ class Credentials(Protocol):
 
 
 class Identity(Struct, frozen=True):
-    """Who a connection acts as. `permissions` None: everything is permitted.
+    """The identity that a connection acts as. `permissions` None: everything is permitted.
 
     `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one
     who gave only a token, None for one who gave nothing. `token`: what a JWT grants, where one did.
@@ -144,7 +144,7 @@ class Authenticator:
 
     @property
     def required(self) -> bool:
-        """Whether a client must give credentials; INFO says so with `auth_required`.
+        """True if a client must give credentials; INFO says so with `auth_required`.
 
         False when nothing is configured, and when clients without credentials act as `no_auth_user`.
         """
@@ -152,26 +152,26 @@ class Authenticator:
 
     @property
     def has_users(self) -> bool:
-        """Whether there is anybody to be: then a client that says nothing at all is given up in time."""
+        """True if users or a token are configured: then a client that says nothing is given up in time."""
         return self._required
 
     @property
     def needs_nonce(self) -> bool:
-        """Whether INFO must carry a nonce for clients to sign."""
+        """True if INFO must carry a nonce for clients to sign."""
         return self._always_nonce or self._others_sign or bool(self._nkeys)
 
     @property
     def plaintext_passwords_configured(self) -> bool:
-        """Whether a password (not a token) stands unhashed in the configuration, which is worth a warning."""
+        """True if a password (not a token) stands unhashed in the configuration, which is worth a warning."""
         return any(not passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
 
     @property
     def has_names(self) -> bool:
-        """Whether there are users with names, which certificates may have."""
+        """True if there are users with names, which certificates may have."""
         return bool(self._users)
 
     def default_identity(self, connection_type: str = _STANDARD) -> Identity | None:
-        """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
+        """The identity of a client before its CONNECT; None where the CONNECT must say who it is."""
         if not self._required:
             return Identity()
         if self._no_auth_user is None or self._no_auth_user in self._nkeys:
@@ -180,7 +180,7 @@ class Authenticator:
         return None if identity is not None and identity.proxy_required else identity
 
     def is_slow(self, connect: Credentials, certificates: tuple[bytes, ...] | None = None) -> bool:
-        """Whether `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
+        """True if `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
         if certificates:  # whose it is is not known yet
             return any(passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
         stored, _ = self._password_check(connect)
@@ -193,7 +193,7 @@ class Authenticator:
         connection_type: str = _STANDARD,
         certificates: tuple[bytes, ...] | None = None,
     ) -> Identity | None:
-        """Who this client is, or None if its credentials are wrong or missing, or not for its way to connect.
+        """The identity of a client; None if its credentials are wrong, missing, or not for its kind of port.
 
         `certificates`, where they say who a user is: the client's verified chain, its own first; None where
         they do not. `nonce` is the text sent in INFO, b"" if there was none. Thread-safe: it only reads.
@@ -227,7 +227,7 @@ class Authenticator:
     def recognised(
         self, identity: Identity, connect: Credentials, before: Authenticator, connection_type: str
     ) -> Identity | None:
-        """Who a client is that `before` has let in as `identity`, if nothing it has shown needs another look.
+        """The identity of a client that `before` has let in as `identity`, if nothing needs another check.
 
         That is the signature of an nkey that both know, and a password that stands against the same hash.
         None: `authenticate` must decide. So nobody waits for what has been calculated once.
@@ -248,7 +248,7 @@ class Authenticator:
         return self._of_password(connect, connection_type) if was_checked else None
 
     def _of_password(self, connect: Credentials, connection_type: str) -> Identity | None:
-        """Who a client is whose password, or token, is right."""
+        """The identity of a client whose password, or token, is right."""
         if self._token is not None:
             return Identity(user=shown_user(connect), proxy_required=self._proxy_required)
         return self._identity(connect.user or "", connection_type)
@@ -306,7 +306,7 @@ class Authenticator:
         )
 
     def _keep_from_asking(self, account: str, options: Options) -> None:
-        """Who is in a callout's account may not ask its service, whose word lets others in."""
+        """Take from users of a callout's account the right to ask its service, whose word lets others in."""
         from headrace.core.callout import without_asking  # only who has a callout pays for loading it
 
         default = options.authorization.default_permissions
@@ -329,7 +329,7 @@ def _permission_set(permissions: Permissions | None) -> PermissionSet | None:
 
 
 def shown_user(connect: Credentials) -> str | None:
-    """Who a client says it is: what may be shown of its credentials; None when it says nothing."""
+    """The user that a client says it is, as far as that may be shown; None when it says nothing."""
     if connect.nkey or connect.user:
         return connect.nkey or connect.user
     return _TOKEN_USER if connect.auth_token else None

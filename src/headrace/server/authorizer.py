@@ -117,7 +117,7 @@ class ExternalAuthorizer:
             await self.operator.close()
 
     async def identity(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
-        """Who the client of this connection is; None if it is refused, which is logged here then."""
+        """The identity of the client of a connection; None if it is refused, which is logged here then."""
         try:
             if self.operator is not None:
                 return await self._by_token(self.operator, session, connect)
@@ -156,7 +156,7 @@ class ExternalAuthorizer:
         return answered(found, callout.account, connect, answer)
 
     async def _checked(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
-        """Who the configuration says it is."""
+        """The identity that a client has by the configuration."""
         return await session.credentials.check(connect)
 
     # -- operator mode ----------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class ExternalAuthorizer:
 
 
 def answered(found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims) -> Identity:
-    """Who a client is by the answer of a callout's service, which was asked in that account.
+    """The identity that a callout's service answers for a client; it was asked in the account `asked_in`.
 
     The key in the answer is made for each question: only a name in it proves who the client is.
     """

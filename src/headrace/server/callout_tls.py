@@ -1,4 +1,4 @@
-"""What a callout's question tells of the TLS connection it is about.
+"""The TLS connection of a client as the question of a callout describes it.
 
 Here lives the form only. Source: nats-server 2.15.1: names of versions and ciphers as Go's library has them.
 """

@@ -167,7 +167,7 @@ class ClaimsService:
         self._answer(request.reply, claims.subject if key is None else key, message, reason)
 
     async def _taken(self, claims: AccountClaims, token: str, key: str | None) -> tuple[str, str]:
-        """What became of a token, and why it is not kept, "" if it is."""
+        """Take a token: the text of the answer, and why the token is not kept, "" if it is."""
         failed = f"{self._what} resulted in error"
         if key is not None and claims.subject != key:
             return failed, "subject does not match jwt content"

@@ -1,4 +1,4 @@
-"""How connections end: doomed ones are flushed and closed, who does not take its bytes in time is cut off.
+"""The end of connections: doomed ones are flushed and closed, those that take no bytes in time are cut off.
 
 Of every kind of connection: what a kind does when it is over is its own (`Connection.over`). Never lives
 here: why one ends (the sessions and the engine say so), accepting.
@@ -34,7 +34,7 @@ _UNFLUSHED: Final = frozenset(
 )
 
 _NOT_WAITED_FOR: Final = frozenset([CloseReason.STALE_CONNECTION])
-"""Who answers no PING takes no bytes either: one write is tried."""
+"""Reasons for which one write is tried only: a connection that answers no PING takes no bytes either."""
 
 
 class Connection(Protocol):
@@ -57,7 +57,7 @@ class Connection(Protocol):
         """It is a slow consumer."""
 
     def endures(self, now_ns: int) -> bool:
-        """Whether a write that is late is waited for all the same."""
+        """True if a write that is late is waited for all the same."""
 
     def over(self, reason: CloseReason) -> None:
         """The connection is closed: everything is given back."""

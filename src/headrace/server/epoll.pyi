@@ -3,7 +3,7 @@ from typing import Protocol
 from headrace.engine.link import Link, Router
 
 class _Watcher(Protocol):
-    """Who is told that a descriptor can be read."""
+    """The object that is told that a descriptor can be read."""
 
     def ready(self) -> None: ...
     def failed(self, error: Exception) -> None: ...

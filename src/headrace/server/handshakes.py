@@ -30,8 +30,10 @@ LEAF_NODE: Final = "Leafnode"
 
 
 class PeerCheck(Struct, frozen=True):
-    """What `ocsp_peer` asks of the other side. `kind`: of connection, as events name it; `role`: whether the
-    other side is a "client" or a "server" of TLS."""
+    """The demands of `ocsp_peer` on the other side of a connection.
+
+    `kind`: of connection, as events name it. `role`: the other side is the "client" or the "server" of TLS.
+    """
 
     options: OCSPPeerOptions
     kind: str

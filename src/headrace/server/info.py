@@ -1,4 +1,4 @@
-"""What INFO says to clients: this server as its options and its state are now.
+"""The fields of INFO that all clients are sent: this server as its options and its state are now.
 
 Never lives here: what INFO says to one client alone (`session`), and to other servers (`peers.host`).
 """
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from headrace.server.port import InfoHost
 
 GIT_COMMIT: Final = f"headrace-{__version__}"
-"""Which server this is, where nats-server says of which commit it is."""
+"""The name and version of this program, in the field where nats-server has its commit."""
 
 LANGUAGE: Final = f"python{platform.python_version()}"
-"""What runs it, in the field that nats-server calls `go`."""
+"""The version of Python, in the field that nats-server calls `go`."""
 
 
 def client_info(server: InfoHost) -> ServerInfo:
@@ -60,13 +60,13 @@ def _offers_jetstream(server: InfoHost) -> bool:
 
 
 def websocket_urls(server: InfoHost) -> tuple[str, ...]:
-    """What clients over WebSocket are told of a cluster: where else they can connect so."""
+    """The addresses of a cluster at which clients over WebSocket can connect."""
     is_private = server.worker is not None and server.worker.has_private_mesh
     return () if server.routes is None or is_private else server.routes.ws_connect_urls
 
 
 def _cluster_info(server: InfoHost) -> dict[str, object]:
-    """What clients are told of a cluster."""
+    """The fields of INFO about a cluster, for clients."""
     if server.worker is not None and server.worker.has_private_mesh:
         return {}
     named = {} if server.cluster_name is None else {"cluster": server.cluster_name}

@@ -37,7 +37,7 @@ _FILE_MODE: Final = 0o600
 
 
 class Deletion(Enum):
-    """What a request to delete a token does."""
+    """The effect of a request to delete a token."""
 
     REFUSED = 0
     RENAMES = 1
@@ -108,7 +108,7 @@ class JWTDirectory:
             }
 
     def digest(self) -> bytes:
-        """What two directories with the same tokens have in common; the Go server has the same.
+        """A digest of all tokens: equal for two directories with the same ones, and equal to the Go server's.
 
         Raises: ResolverError.
         """
@@ -157,7 +157,7 @@ class JWTDirectory:
         return True
 
     def delete(self, account: str) -> bool:
-        """Whether there was a token to delete. Raises: ResolverError if it may not or cannot be."""
+        """Delete a token; True if there was one. Raises: ResolverError if it may not or cannot be deleted."""
         check_account(account)
         if self._deletion is Deletion.REFUSED:
             raise ResolverError("store is not set up to for delete")

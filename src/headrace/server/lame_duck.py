@@ -1,4 +1,4 @@
-"""How a server leaves: clients are told, then closed one after the other, so that they do not all come to the
+"""The lame duck mode: clients are told, then closed one after the other, so that they do not all come to the
 next server at once.
 
 Here lives the pace. Never lives here: closing itself (`server`), signals (`app`).

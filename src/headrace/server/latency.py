@@ -1,4 +1,4 @@
-"""How long services of other accounts take: one message for each request that is sampled.
+"""Latency of services of other accounts: one message for each request that is sampled.
 
 Here live the sampling, by chance or by the headers that tracing systems set, and the form of the message.
 Never lives here: which requests there are (`engine.service_imports` tells).

@@ -311,7 +311,9 @@ class Listener(Acceptor):
         sock.send(session.info(**hides))
 
     async def _take_proxy_header(self, session: ClientSession, sock: socket.socket) -> bytes:
-        """Where the client really is goes to its session; gives back what it sent when there is no header.
+        """Read the PROXY header, and tell the session its client's address.
+
+        Returns the bytes that the client has sent where there is no header.
 
         Raises: ProxyHeaderError.
         """

@@ -181,7 +181,7 @@ def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
 
 
 async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
-    """What answers monitoring, listening; None when it is off. Raises: StartError."""
+    """Open the monitoring port; None when monitoring is off. Raises: StartError."""
     options = server.options
     port = options.http_port if options.https_port is None else options.https_port
     if port is None:
@@ -240,7 +240,7 @@ def open_gateways(server: PeersServer) -> GatewayHost | None:
 
 
 def open_leafs(server: LeafsServer, options: LeafNodeOptions | None) -> LeafNodes | None:
-    """What leaf nodes connect to, and whom this server connects to as one; None when there is neither.
+    """Open the port for leaf nodes, and prepare links to hubs; None when there is neither.
 
     Raises: StartError.
     """

@@ -51,7 +51,7 @@ class LogLimits:
         self._left_out: Counter[str] = Counter()
 
     def admits(self, text: str, source: str) -> bool:
-        """Whether this line, caused by that address, is to be written; counts it either way."""
+        """Count a line that an address has caused; True if it is to be written."""
         now = self._clock()
         if now >= self._ends:
             self.flush()

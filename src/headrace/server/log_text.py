@@ -1,4 +1,4 @@
-"""What peers said, put into log lines and error texts.
+"""Text of peers, put into log lines and error texts.
 
 Here lives quoting (as Go's `%q` does it, since error texts must match to the byte), who a client says it
 is, and a CONNECT without its secrets. Never lives here: what is logged, and when.
@@ -65,7 +65,7 @@ def escaped(character: str, quote: str = '"') -> str:
 
 
 def client_label(options: ConnectOptions, identity: Identity) -> str:
-    """Who a client is, for the head of its log lines: ` - "v1.2:python:name" - "$G/user:joe"`."""
+    """The program and user of a client, as its log lines begin: ` - "v1.2:python:name" - "$G/user:joe"`."""
     version = f"v{options.version}" if options.version else ""
     program = ":".join(filter(None, (version, options.lang, options.name)))
     if options.nkey:
@@ -85,7 +85,7 @@ def client_label(options: ConnectOptions, identity: Identity) -> str:
 
 
 def claimed_user(options: ConnectOptions) -> str:
-    """Who a refused client said it was, for the line about it; "" when it said nothing."""
+    """The user that a refused client said it was, for the line about it; "" when it said nothing."""
     if options.nkey:
         return f" - Nkey {quoted(options.nkey)}"
     if options.user:

@@ -49,7 +49,7 @@ class LineFormatter(logging.Formatter):
         """The last second of which something was said, and how it is written."""
 
     def text(self, record: logging.LogRecord) -> str:
-        """What is said; the lines of a traceback after it are indented."""
+        """The text of a record; the lines of a traceback after it are indented."""
         text = printable(record.getMessage())
         if not record.exc_info:
             return text
@@ -72,7 +72,7 @@ class LineFormatter(logging.Formatter):
 
 
 class SyslogFormatter(LineFormatter):
-    """What is said, as one line: time, process and level are syslog's."""
+    """A record as one line; time, process and level are added by syslog."""
 
     def format(self, record: logging.LogRecord) -> str:
         relayed: str | None = record.__dict__.get(_RELAYED)
@@ -111,7 +111,7 @@ def install(options: Options) -> logging.Handler:
 
 
 def make_handler(options: Options) -> logging.Handler:
-    """What writes the log as configured, not installed yet.
+    """The handler that writes the log as configured, not installed yet.
 
     Raises: StartError when the file cannot be opened.
     """

@@ -169,7 +169,7 @@ class OperatorMode:
         await asyncio.shield(task)
 
     def is_known(self, key: str) -> bool:
-        """Whether somebody needed this account since the start."""
+        """True if an account has been needed since the start."""
         return key in self._known
 
     def _loaded(self, key: str, task: asyncio.Task[None]) -> None:
@@ -344,7 +344,7 @@ class OperatorMode:
     def _ends(
         self, session: ClientSession, identity: TokenIdentity, before: TrustedAccount, now: TrustedAccount
     ) -> bool:
-        """Whether the account lets this user in no more; then the connection ends."""
+        """End the connection of a user that its account does not let in any more; True if it does not."""
         claims = now.claims
         if identity.is_bearer and claims.limits.disallow_bearer:
             session.debug("Bearer User JWT not allowed")
@@ -363,7 +363,7 @@ class OperatorMode:
         return True
 
     def _regrant(self, session: ClientSession, identity: TokenIdentity, now: TrustedAccount) -> None:
-        """Who has the account's default permissions has its new ones, and keeps what they permit."""
+        """Give a client that has its account's default permissions the new ones, where they changed."""
         permissions, _ = permissions_of(now.claims.default_permissions)
         if OperatorCallout.is_wanted(now):
             permissions = without_asking(permissions)

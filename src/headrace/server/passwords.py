@@ -13,12 +13,12 @@ _BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package ref
 
 
 def is_bcrypt(secret: str) -> bool:
-    """Whether a configured secret is a hash, which takes long to check."""
+    """True if a configured secret is a hash, which takes long to check."""
     return re.match(_BCRYPT, secret) is not None
 
 
 def matches(stored: str, given: str) -> bool:
-    """Whether this is the secret. Cost: a bcrypt hash of cost 11 takes 100 ms and more."""
+    """True if the given secret is the stored one. Cost: a bcrypt hash of cost 11 takes 100 ms and more."""
     if not is_bcrypt(stored):
         import hmac
 

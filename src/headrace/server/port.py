@@ -1,4 +1,4 @@
-"""What the parts of a server see of it, and what they see of whoever wants in.
+"""Protocols of a server as its parts see it, and of whoever wants in.
 
 A part takes one of these types and never the class that fulfils it, so no part knows its whole: `Server` and
 `ClientSession` fulfil them as they are. What only one part sees of the server stands in that part's module.

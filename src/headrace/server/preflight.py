@@ -66,7 +66,7 @@ def check_services(
 
 
 def external_authorizer(server: AuthorizerHost) -> ExternalAuthorizer | None:
-    """What decides about clients by asking others; only who configures it pays for loading it."""
+    """Make the authorizer that asks others about clients; a server without one does not load its modules."""
     options = server.options
     if options.operator is None and options.authorization.callout is None:
         return None
@@ -84,7 +84,7 @@ def hosted(server: AccountServicesHost, services: AccountServices | None) -> Hos
 
 
 def announce(server: _Announced) -> None:
-    """What the log says first."""
+    """Log the first lines: version, names, the configuration file and its warnings."""
     options, log = server.options, server.log
     log.info("Starting headrace")
     log.info("  Version:  %s (speaks nats-server %s)", __version__, COMPATIBLE_VERSION)

@@ -27,7 +27,7 @@ class ProxyHeaderError(ValueError):
 
 
 class Source(NamedTuple):
-    """Where the client is, as the proxy says."""
+    """The address of a client, as the proxy says it."""
 
     address: str
     port: int
@@ -55,7 +55,7 @@ class ProxyHeader:
         return bytes(self._head) if self.is_absent else b""
 
     def feed(self, data: bytes) -> int:
-        """How many of these bytes are the header's; all of them until it is complete.
+        """Take bytes of the header; returns how many are part of it, all of them until it is complete.
 
         Raises: ProxyHeaderError.
         """

@@ -126,7 +126,7 @@ def _settle(server: ClientsServer, session: ClientSession, identity: Identity | 
 
 
 def _is_in(server: ClientsServer, session: ClientSession, account: str) -> bool:
-    """Whether it is in the account that has this name now."""
+    """True if a client is in the account that has this name now."""
     return account in server.accounts and server.accounts[account] is session.account
 
 

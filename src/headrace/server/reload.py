@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """What is around a server and not part of it: the process with its log and its files."""
+    """The process around a server: its log and its files."""
 
     def before_clients(self) -> None:
         """Everything is ready; the next thing that happens is that clients connect."""
@@ -231,7 +231,7 @@ _STEPS: Final[dict[Reload, tuple[Step, ...]]] = {
     "process": (),
     "": (),
 }
-"""How changed options are taken over, by what the entries of their keys say."""
+"""The functions that take changed options over, by the step that the entries of their keys name."""
 
 
 # -- words --------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ _TITLES: Final = {"server_tags": "tags", "leafnodes": "leafnodes", "ocsp_cache":
 
 
 def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
-    """What is said of each option that was taken over; the certificates were in any case."""
+    """The log lines about options that were taken over; the certificates were in any case."""
     for name in changed:
         match name:
             case "authorization":

@@ -1,4 +1,4 @@
-"""Who a client is, for others: the `Nats-Request-Info` header of a request to a service of another account,
+"""The client behind a request: the `Nats-Request-Info` header of a request to a service of another account,
 and the same fields in events.
 
 Here lives the form. Never lives here: when it is sent, and that a requester cannot write the header himself
@@ -67,7 +67,7 @@ def client_fields(
     stop_ns: int = 0,
     name_tag: str = "",
 ) -> dict[str, Any]:
-    """Who a client is, as all messages about clients say it; what is empty is left out."""
+    """The fields about a client in all messages about clients; empty ones are left out."""
     options, identity = session.options, session.identity
     fields = {
         "start": short_time(session.start_ns),
@@ -92,7 +92,7 @@ def client_fields(
 
 
 def _issuer(identity: Identity | None) -> str | None:
-    """Whose word for a key counts: its token's issuer; a configuration's account stands for itself."""
+    """The key that vouches for a user: its token's issuer; a configuration's account stands for itself."""
     if identity is None or not is_user_nkey(identity.user or ""):
         return None
     return identity.token.issuer if identity.token is not None else identity.account

@@ -1,4 +1,4 @@
-"""Where the tokens of accounts come from, in operator mode.
+"""The resolver of operator mode, which has the tokens of accounts.
 
 Here live the contract of a resolver and the one in memory. A resolver hands out tokens as it finds them: who
 trusts them is `headrace.core.trust`. The others are `resolver_url` and `resolver_directory`; which one a
@@ -32,7 +32,7 @@ class Resolver(Protocol):
         """The account's token. Raises: ResolverError."""
 
     async def store(self, account: str, token: str) -> bool:
-        """Whether the token is kept; not if a newer one is there. Raises: ResolverError."""
+        """Keep a token; False if a newer one is there. Raises: ResolverError."""
 
     async def close(self) -> None: ...
 

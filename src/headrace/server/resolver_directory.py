@@ -70,7 +70,7 @@ class DirectoryResolver:
             raise ResolverError(f"not read within {self.patience:g} seconds") from None
 
     async def store(self, account: str, token: str) -> bool:
-        """Whether it is kept, durably. Raises: ResolverError."""
+        """Keep a token, durably; False if a newer one is there. Raises: ResolverError."""
         return await asyncio.to_thread(self.directory.save, account, token)
 
     async def replace(self, account: str, token: str) -> bool:
@@ -82,11 +82,11 @@ class DirectoryResolver:
         return await asyncio.to_thread(self.directory.pack)
 
     async def digest(self) -> bytes:
-        """What directories with the same tokens have in common. Raises: ResolverError."""
+        """A digest that is equal for directories with the same tokens. Raises: ResolverError."""
         return await asyncio.to_thread(self.directory.digest)
 
     async def delete(self, account: str) -> bool:
-        """Whether there was one. Raises: ResolverError, also where the configuration does not allow it."""
+        """Delete a token; True if there was one. Raises: ResolverError, also where that is not allowed."""
         return await asyncio.to_thread(self.directory.delete, account)
 
     async def close(self) -> None:

@@ -377,7 +377,7 @@ class Server:
 
     @property
     def peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
-        """What has connections to other servers."""
+        """The hosts of connections to other servers: of routes, gateways, leaf nodes."""
         return [host for host in (self.routes, self.gateways, self.leafs) if host is not None]
 
     @property

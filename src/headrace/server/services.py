@@ -74,7 +74,7 @@ class ServiceHost:
 
     @property
     def name(self) -> str:
-        """What log lines call the service."""
+        """The name of the service in log lines."""
         return type(self.service).__name__
 
     # -- Host -------------------------------------------------------------------------------------

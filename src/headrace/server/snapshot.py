@@ -1,4 +1,4 @@
-"""What the server tells monitoring: its state gathered into the frozen snapshots of `monitor.source`.
+"""Snapshots of a server for monitoring: its state gathered into the frozen structures of `monitor.source`.
 
 Nothing here is formatted; field names and JSON belong to the endpoint modules.
 """

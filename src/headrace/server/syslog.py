@@ -64,7 +64,7 @@ class SyslogHandler(QueueHandler):
         return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)
 
     def close(self) -> None:
-        """What waits is sent first, as far as syslog takes it. Safe to call twice, as `logging` does."""
+        """Send the lines that wait, as far as syslog takes them, and close. `logging` may call it twice."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""How many handshakes a second a listener takes, and how many it turned away.
+"""The rate limit of handshakes of a listener, and the count of those that it turned away.
 
 Here lives the counting. Never lives here: sockets, timers, words for clients.
 Source: `connection_rate_limit` of the Go server 2.15.1: windows of one second, each begun by the first
@@ -29,7 +29,7 @@ class HandshakeRate:
         self._rejected = 0
 
     def allows(self) -> bool:
-        """Whether one more may begin now; it is counted either way."""
+        """Count a handshake; True if it may begin now."""
         if not self.limit:
             return True
         now = self._clock()
@@ -42,6 +42,6 @@ class HandshakeRate:
         return False
 
     def take_rejected(self) -> int:
-        """How many were turned away since this was last asked."""
+        """Return the number of handshakes that were turned away since the last call."""
         rejected, self._rejected = self._rejected, 0
         return rejected

@@ -103,7 +103,7 @@ def _context(
 
 
 def _choose_by_name(context: ssl.SSLContext, options: TLSOptions) -> None:
-    """Who names a server gets the certificates made out to it, everybody else what `context` has."""
+    """Give clients that name a server the certificates made out to it, all others those of `context`."""
     by_name: dict[str, list[CertificateFiles]] = {}
     for pair in options.certs:
         for name in _names(_certificate(pair.cert_file)):
@@ -175,8 +175,9 @@ def _no_curve(names: tuple[str, ...]) -> StartError:
 
 
 def concerns(options: TLSOptions, now: datetime | None = None) -> list[str]:
-    """What clients will stumble over, a line each: certificates out of their time, or that promise more than
-    is served; settings OpenSSL lacks.
+    """Warnings about a configuration, a line each.
+
+    Certificates out of their time, or that promise more than is served; settings that OpenSSL lacks.
 
     Raises: StartError if a certificate cannot be read.
     """
@@ -206,7 +207,7 @@ def concerns(options: TLSOptions, now: datetime | None = None) -> list[str]:
 
 
 def certificate_expires_ns(options: TLSOptions) -> int:
-    """When the server certificate expires, in nanoseconds since the Unix epoch.
+    """The end of the server certificate, in nanoseconds since the Unix epoch.
 
     Raises: StartError if the certificate cannot be read.
     Cost: loads the cryptography package on the first call.
@@ -237,7 +238,7 @@ def _demands_staple(certificate: Certificate) -> bool:
 
 
 def peer_certificates(connection: ssl.SSLObject | ssl.SSLSocket) -> tuple[bytes, ...]:
-    """What the client has shown, DER, its own certificate first; () when it was not asked.
+    """The certificates that a client has shown, DER, its own first; () when it was not asked.
 
     Those behind the first are there from Python 3.13 on.
     """
@@ -258,12 +259,12 @@ def key_digest(certificate: bytes) -> str:
 
 
 def is_pinned(certificates: tuple[bytes, ...], pinned: tuple[str, ...]) -> bool:
-    """Whether a client may connect under `pinned_certs`: there are none, or its key is one of them."""
+    """True if a client may connect under `pinned_certs`: there are none, or its key is one of them."""
     return not pinned or (bool(certificates) and key_digest(certificates[0]) in pinned)
 
 
 def is_probe(error: OSError) -> bool:
-    """Whether a failed handshake is one of those that scans and balancers cause: no TLS, or silence."""
+    """True for a failed handshake as scans and balancers cause it: no TLS, or silence."""
     if isinstance(error, ssl.SSLError):
         return error.reason in NO_TLS
     return isinstance(error, ConnectionAbortedError)  # asyncio's word for a handshake that took too long

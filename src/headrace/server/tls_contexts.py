@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PortTLS(Struct, frozen=True):
-    """What connections of a port are accepted with; None: no TLS.
+    """The context with which connections of a port are accepted; None: no TLS.
 
     `expires_ns`: when its certificate does, since the Unix epoch.
     """

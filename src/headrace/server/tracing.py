@@ -156,7 +156,7 @@ class Tracer:
 
 
 def is_chosen(sampling: int, random_below: RandomBelow) -> bool:
-    """Whether one message is among so many of a hundred."""
+    """True if a message is to be sampled: `sampling` of a hundred are."""
     return sampling >= _ALL or random_below(_ALL) < sampling
 
 

@@ -1,4 +1,4 @@
-"""How bytes travel: the port every transport implements, and the asyncio one.
+"""Transports of bytes: the Protocol that every transport keeps, and the one of asyncio.
 
 `epoll` (Linux, plain TCP) and the asyncio transport below (everywhere else, and TLS) feed the same
 engine links. A transport decides nothing.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Transport(Protocol):
-    """What a session may ask of the way its bytes travel."""
+    """The transport of a connection, as its session sees it."""
 
     def flush(self) -> bool:
         """Write what can be written now; True when nothing is left in the outbox."""

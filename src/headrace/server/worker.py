@@ -1,4 +1,4 @@
-"""What a server is given that is one of several processes on one port.
+"""The Protocol by which a server that is one of several processes on one port knows the others.
 
 A contract only; `headrace.processes` keeps it. The others are reached over routes, like servers of a cluster;
 what is said here is what a cluster has no words for. Never lives here: supervision, channels.
@@ -39,7 +39,7 @@ class Worker(Protocol):
 
     @property
     def runs_jetstream(self) -> bool:
-        """Whether the first process does, for the clients of all."""
+        """True if the first process runs JetStream, for the clients of all."""
 
     @property
     def peers(self) -> frozenset[str]:
@@ -59,7 +59,7 @@ class Worker(Protocol):
         """So many clients are here now."""
 
     async def process_snapshots(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
-        """What monitoring shows of each of the other processes that are there.
+        """Ask the other processes that are there for their snapshots.
 
         Raises: MonitorUnavailable when one does not answer.
         """

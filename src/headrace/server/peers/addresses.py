@@ -1,4 +1,4 @@
-"""Where this server can be reached, as it tells others and their clients.
+"""The addresses at which this server can be reached, as it tells others and their clients.
 
 Source: nats-server 2.15.1: a wildcard address stands for all addresses of the machine that are not the
 loopback's, for that one where there are no others; link-local ones count for nobody.
@@ -25,7 +25,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is no name."""
+    """True for an IP address; False for a name."""
     from ipaddress import ip_address  # only where certificates are checked
 
     try:

@@ -94,7 +94,7 @@ class PeerConnection(ConnectionLog, Generic[SessionT]):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether `pinned_certs` has nothing against the other end, as they are now."""
+        """True if `pinned_certs`, as configured now, lets the other end's certificate pass."""
         websocket = self._server.options.websocket if self.is_of_websocket_port else None
         options = self._host.tls if websocket is None else websocket.tls
         if options is None or not options.pinned_certs or not self.tls_version:
@@ -109,7 +109,7 @@ class PeerConnection(ConnectionLog, Generic[SessionT]):
         self.session.opened()
 
     def take(self, seen: bytes) -> None:
-        """What was read otherwise than by its transport."""
+        """Feed bytes that were read before the connection had its transport."""
         try:
             self.link.feed(seen)
         except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends

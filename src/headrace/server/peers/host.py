@@ -39,7 +39,7 @@ _LOOK: Final = 0.001
 
 
 class Secured(NamedTuple):
-    """How TLS is begun on a connection: with which context, and for how many seconds it may take.
+    """The TLS handshake of a connection that is begun here: its context, and the seconds it may take.
 
     `name`: what the certificate must have; None: the host that is connected to.
     """
@@ -111,7 +111,7 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @abstractmethod
     def _announce(self) -> None:
-        """What the log says of the port before it accepts."""
+        """Log where the port is, before it accepts."""
 
     @property
     @abstractmethod
@@ -132,12 +132,12 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @property
     def certificate_expires_ns(self) -> int | None:
-        """When the certificate of the port does, since the Unix epoch."""
+        """The end of the port's certificate, in nanoseconds since the Unix epoch."""
         return self._port_tls.expires_ns
 
     @property
     def closes_late(self) -> bool:
-        """Whether a peer that has not taken a write in time is closed, although it takes something."""
+        """True if a peer that has not taken a write in time is closed, although it takes something."""
         return self.options.write_timeout == "close"
 
     @property
@@ -156,12 +156,12 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @property
     def url(self) -> str:
-        """Where a server on this machine connects to. Raises: RuntimeError without a port."""
+        """The URL at which a server on this machine connects. Raises: RuntimeError without a port."""
         return f"{'nats' if self.tls is None else 'tls'}://{Address(reachable_host(self.host), self.port)}"
 
     @property
     def advertised(self) -> Address:
-        """Where others are told to connect to."""
+        """The address that others are told to connect to."""
         if not self.options.advertise:
             return Address(self._told_host, self.port)
         from headrace.conf.listen import advertised
@@ -170,7 +170,7 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @property
     def _told_host(self) -> str:
-        """Where nothing is advertised."""
+        """The host that others are told where nothing is advertised."""
         return machine_addresses()[0] if is_wildcard(self.host) else self.host
 
     @property
@@ -222,7 +222,7 @@ class PeerHost(ABC, Generic[SessionT]):
                 self._server.log.error("%s:%d - %s", *address[:2], text)
 
     def handshake_error(self, error: OSError) -> str:
-        """What the log says of a handshake that failed."""
+        """The log line about a handshake that failed."""
         from headrace.server.tls import failure
 
         return f"TLS {self.kind} handshake error: {failure(error)}"
@@ -284,7 +284,7 @@ class PeerHost(ABC, Generic[SessionT]):
             failed(self.handshake_error(error))
 
     def _is_own(self, host: str, port: int) -> bool:
-        """Whether that is the port of this server itself."""
+        """True for the address of this server's own port."""
         if self.listener is None or port != self.port:
             return False
         return host in machine_addresses() if is_wildcard(self.host) else host == self.host

@@ -1,4 +1,4 @@
-"""Who a leaf node is: users of `leafnodes { authorization }`, else the server's own, tokens and callouts too.
+"""Authentication of leaf nodes: by users of `leafnodes { authorization }`, else as clients are.
 
 Here lives the way from a CONNECT to a grant. Never lives here: what a grant permits, the wire.
 Source: nats-server 2.15.1.
@@ -63,7 +63,7 @@ class LeafApplicant:
 
     @property
     def access(self) -> LeafApplicant:
-        """Where it connects."""
+        """The rules of the port at which the leaf node connects: this object has them, too."""
         return self
 
     @property
@@ -72,7 +72,7 @@ class LeafApplicant:
 
     @property
     def maps_certificates(self) -> bool:
-        """Whether its certificate says who it is (`verify_and_map`)."""
+        """True if a leaf node's certificate says who it is (`verify_and_map`)."""
         tls = self._options.tls
         return tls is not None and tls.verify_and_map
 

@@ -167,7 +167,7 @@ class LeafNodes(PeerHost[LeafSession]):
             connection.take(seen)
 
     async def _negotiated(self, remote: LeafRemote, sock: socket.socket) -> tuple[Secured | None, bytes]:
-        """Whether TLS follows, and what the hub has said before it.
+        """Read a hub's INFO, unless TLS comes first: the handshake to do (None: no TLS), and the bytes read.
 
         Raises: OSError or ProtocolError when there is no INFO, StartError for certificates that are no use.
         """
@@ -267,7 +267,7 @@ def client_context(remote: LeafRemote) -> ssl.SSLContext:
 
 
 def server_name(url: PeerURL, remote: LeafRemote) -> str:
-    """Whose certificate the hub must have: an address's is that of the first URL with a name."""
+    """The name in a hub's certificate: that of its URL, or, for an address, of the first URL with a name."""
     if not is_address(url.host):
         return url.host
     return next((each.host for each in remote.urls if not is_address(each.host)), url.host)

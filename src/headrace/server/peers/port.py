@@ -1,4 +1,4 @@
-"""What the connections to other servers see: of the server, and of the host of their kind.
+"""Protocols of what connections to other servers see: of the server, and of the host of their kind.
 
 Loaded by nobody at run time. Never here: code that does anything.
 """

@@ -111,7 +111,7 @@ class Routes(PeerHost[RouteSession]):
 
     @property
     def connect_urls(self) -> tuple[str, ...]:
-        """Where clients reach this server and its peers; none where that is not to be told."""
+        """The addresses at which clients reach this server and its peers; none where they are not told."""
         if self.options.no_advertise:
             return ()
         own = () if self._server.is_lame_duck else self.own_urls()
@@ -119,14 +119,14 @@ class Routes(PeerHost[RouteSession]):
 
     @property
     def ws_connect_urls(self) -> tuple[str, ...]:
-        """Where clients over WebSocket do."""
+        """The addresses at which clients over WebSocket reach this server and its peers."""
         if self.options.no_advertise:
             return ()
         own = () if self._server.is_lame_duck else self._server.listeners.websocket_urls
         return tuple(dict.fromkeys((*own, *self.mesh.ws_connect_urls)))
 
     def client_info(self) -> dict[str, object]:
-        """What INFO says to clients of the cluster."""
+        """The fields of INFO about the cluster, for clients."""
         name, urls = self.mesh.name, self.connect_urls
         return {
             "cluster": name.text,

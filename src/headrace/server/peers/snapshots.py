@@ -1,4 +1,4 @@
-"""What monitoring is shown of other servers: routes and leaf links as they are now.
+"""Snapshots of routes and leaf links, as monitoring shows them.
 
 Nothing here is formatted. Never lives here: the counters themselves (`headrace.engine`).
 """

@@ -1,4 +1,4 @@
-"""What the system account can make a server do: close a client, warn it, read the configuration again.
+"""Commands of the system account to a server: close a client, warn it, read the configuration again.
 
 Source: conditions and errors compared with the Go server 2.15.1. A number that cannot be read is not
 answered.
@@ -20,7 +20,7 @@ _FAILED = 500
 
 
 class _Impossible(HeadraceError):
-    """What was asked for cannot be done; the text is the answer."""
+    """A command that cannot be done; the text is the answer."""
 
 
 def take(requests: Requests, name: str, request: Delivery) -> None:

@@ -73,7 +73,7 @@ class Skip(Exception):
 
 
 class Question(NamedTuple):
-    """How a request is read, and what is answered; a `long` one is answered in turn.
+    """One kind of request: how it is read, and its answer; `is_long`: it is answered in turn.
 
     `refused_with_data`: what the Go server shows beside an error, null, where it has the type of an answer.
     """
@@ -127,8 +127,7 @@ class Requests:
             self._take_question((_ACCOUNT if scope == "account" else _SERVER)[name], request)
 
     def read(self, request: Delivery, form: Form) -> Values | None:
-        """What a request says; None: it could not be read, which was answered, or is meant for other
-        servers."""
+        """Read a request. None: it cannot be read, which was answered, or it is meant for other servers."""
         try:
             values = options.read(request.payload, form)
         except options.BadRequest as error:
@@ -152,7 +151,7 @@ class Requests:
         return self.messages.statsz(self.source.server(), active, self.source.jetstream())
 
     def _is_meant(self, values: Values) -> bool:
-        """Whether the filters of a request let this server answer. There are no clusters here."""
+        """True if the filters of a request let this server answer. There are no clusters here."""
         facts = {"server_name": self.server.name, "host": self.server.info["host"], "cluster": ""}
         for key, fact in facts.items():
             wanted = values.get(key, "")
@@ -276,7 +275,7 @@ async def _connz(requests: Requests, values: Values, account: str = "") -> Docum
 
 
 def _no_connections(document: Document) -> Document:
-    """What is said of an account that does not exist: not even which server says it."""
+    """The document about connections of an account that does not exist: it does not even name the server."""
     return {**document, "server_id": "", "connections": None}
 
 

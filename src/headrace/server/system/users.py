@@ -1,4 +1,4 @@
-"""What users of any account can ask: who the server takes them for, and how many listen to a subject.
+"""Requests of users of any account: for their own identity, and for the subscribers of a subject.
 
 Here is what needs to know who asks, which the `Nats-Request-Info` header of the request says; only the
 engine can have put it there when the request came from another account.
@@ -98,7 +98,7 @@ def _lists(given: SubjectPermission | None) -> dict[str, list[str]]:
 
 
 def _subscribers(account: Account | None, payload: bytes) -> int:
-    """How many subscriptions of clients in an account there are to a subject, or within a pattern.
+    """Count the subscriptions of an account's clients to a subject, or within a pattern.
 
     Cost: looks at all subscriptions of the account; a tool for looking for mistakes, as there.
     """

@@ -80,7 +80,7 @@ class WebSocketListener(Acceptor):
 
     @property
     def advertised(self) -> tuple[str, ...]:
-        """Where clients are told to connect to: `host:port` each."""
+        """The addresses that clients are told to connect to, `host:port` each."""
         host, port = self._options.host, self.port
         if self._options.advertise:
             host, port = advertised(self._options.advertise, port)

@@ -1,4 +1,4 @@
-"""Who speaks over a WebSocket: a client, or another server's leaf node or hub.
+"""The connections that a WebSocket carries: a client, or another server as leaf node or hub.
 
 Here lives what the transport needs of each. Never lives here: frames (`transport`), what is said.
 """
