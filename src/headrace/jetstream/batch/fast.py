@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from headrace.jetstream.batch.headers import FAST_SUFFIX, LONGEST_ID, OF_BATCHES
-from headrace.jetstream.batch.staging import Staged
 from headrace.jetstream.stream.features import Feature
 from headrace.jetstream.stream.publication import Duplicate, Kind
 from headrace.protocol.durations import SECOND
@@ -222,9 +221,9 @@ class FastBatches(Feature):
         if p.headers:  # those of atomic batches would say that it belongs to one
             p.headers = block.without_prefix(p.headers, OF_BATCHES)
         try:
-            if p.headers or stream.config.allow_msg_counter:
+            if p.headers or stream.acceptance.rows.walk(Kind.FAST, p.headers).reads_log:
                 stream.flush()
-                Staged(stream, self._effects).judge(Kind.FAST, p)
+            stream.acceptance.judge(Kind.FAST, p)
         except (ApiError, Duplicate) as error:
             self._refused(batch, place, reply, error)
             return
