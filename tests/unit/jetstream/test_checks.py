@@ -35,6 +35,7 @@ REFUSED: Final[list[tuple[str, int, dict[str, Any], dict[str, str]]]] = [
     ("no counter", 10168, {}, {"Nats_Incr": "1"}),
     ("counting", 10170, COUNTERS, {"Nats_Incr": "1"}),
     ("expected stream", 10060, {}, {"Nats_Expected_Stream": "T"}),
+    ("required id", 10077, {"metadata": {"headrace.require_msg_id": "true"}}, {}),
     ("no TTL", 10166, {}, {"Nats_TTL": "1h"}),
     ("no TTL in a batch", 10166, {}, {"Nats_TTL": "soon"}),
     ("TTL in a batch", 10165, {"allow_msg_ttl": True}, {"Nats_TTL": "soon"}),
@@ -209,6 +210,8 @@ COMPILED: Final[list[tuple[dict[str, Any], bool]]] = [
     ({"subject_transform": SubjectTransform(src=">", dest="")}, True),
     ({"sealed": True}, False),
     (COUNTERS, False),
+    ({"metadata": {"headrace.require_msg_id": "true"}}, False),
+    ({"metadata": {"headrace.require_msg_id": "false"}}, True),
     ({"subject_transform": SubjectTransform(src="s.*", dest="t.$1")}, False),
 ]
 

@@ -50,6 +50,7 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     "rolled": {"allow_rollup_hdrs": True},
     "packed": {"compression": "s2"},
     "late": {"persist_mode": "async"},
+    "named": {"metadata": {"headrace.require_msg_id": "true"}},
 }  # fmt: skip
 
 SPECIAL: Final = (

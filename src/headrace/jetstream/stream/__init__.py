@@ -1,7 +1,7 @@
 """Streams: messages in, reads, removal, and the configurations that are valid.
 
 - `stream` puts the parts together. `rules` judge a configuration, with `reservations` (room for it in the
-  limits).
+  limits) and `extensions` (entries of its metadata).
 - In: `ingest` takes a turn's publications, `publication` is one of them, `checks` the table of what
   refuses it, which `acceptance` walks, with `dedupe` (message ids), `counters` and `ttl`; `features` are
   parts that follow publications, `republish` publishes it again.

@@ -14,6 +14,7 @@ from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream import counters
 from headrace.jetstream.stream.acceptance import Check, Table
 from headrace.jetstream.stream.dedupe import MSG_ID
+from headrace.jetstream.stream.extensions import REQUIRE_ID, requires_id
 from headrace.jetstream.stream.publication import Kind
 from headrace.jetstream.stream.ttl import NEVER, message_ttl, parse_ttl
 from headrace.log.port import FOREVER
@@ -182,6 +183,11 @@ def refuse_source(_before: Before, p: Publication) -> None:
         raise ApiError(10227)
 
 
+def require_id(_before: Before, p: Publication) -> None:
+    if not hdr.value(p.headers, MSG_ID):
+        raise ApiError(10077, err=f"a {MSG_ID.decode()} is needed ({REQUIRE_ID})")
+
+
 def check_id(before: Before, p: Publication) -> None:
     p.msg_id = hdr.value(p.headers, MSG_ID)
     if p.msg_id:
@@ -278,6 +284,7 @@ CHECKS: Final = Table(
     Check("counting", _PUBLISHED, check_counting, (10170, 10171), (hdr.INCREMENT,), has_counters),
     Check("expected stream", _PUBLISHED, check_stream, (10060,), (hdr.EXPECTED_STREAM,),
           reads_log=True),  # not it, but its publisher hears in the order of its messages
+    Check("required id", _PUBLISHED, require_id, (10077,), streams=requires_id),
     Check("no TTL", _ALONE, refuse_ttl, (10166,), (hdr.TTL,), has_no_ttls),
     Check("no TTL in a batch", _BATCHED, refuse_ttl_in_batch, (10166,), (hdr.TTL,), has_no_ttls),
     Check("TTL in a batch", _BATCHED, check_ttl, (10165,), (hdr.TTL,)),

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from headrace.jetstream.sourcing import rules as origin_rules
 from headrace.jetstream.sourcing.rules import EVERYTHING, collide, valid, within
+from headrace.jetstream.stream.extensions import check_extensions
 from headrace.jetstream.stream.reservations import Room
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
@@ -211,6 +212,7 @@ def _check_texts(config: StreamConfig) -> None:
         raise invalid(f"stream description is too long, maximum allowed is {MAX_DESCRIPTION}")
     if is_large(config.metadata):
         raise invalid(f"stream metadata exceeds maximum size of {MAX_METADATA} bytes")
+    check_extensions(config)
 
 
 def is_large(metadata: Mapping[str, str]) -> bool:
