@@ -1,7 +1,8 @@
 """JSON as Go's `encoding/json` reads it: what is refused, at which offset, in which words.
 
 msgspec reads what is right; this reads what msgspec refused, so that the client is told what the Go server
-would tell it, and lets pass what Go lets pass (invalid UTF-8, lone surrogates). No types here. Source: texts
+would tell it, and lets pass what Go lets pass (invalid UTF-8, lone surrogates). Here live the scanner and the
+values of Go's plain types (`Place.read`). Never here: structures (`jetstream.go_decode`). Source: texts
 observed from nats-server 2.15.1, which is built with Go 1.27.
 """
 
@@ -9,19 +10,30 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOO_DEEP: Final = "exceeded max depth"
 _MAX_DEPTH: Final = 10_000
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_INTEGER: Final = re.compile(rb"-?[0-9]+")
+_DIGITS_MOST: Final = 20
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+_BOUNDS: Final = {
+    "int": _INT64,
+    "int64": _INT64,
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "uint64": (0, (1 << 64) - 1),
+    "time.Duration": _INT64,
+    "server.ConnState": _INT64,
+}
+"""The least and the greatest value of Go's integers, and of types that are one."""
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _UNESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
@@ -71,6 +83,72 @@ class Value(Struct):
     def text(self) -> str:
         """Of a string: what it says."""
         return unquoted(self.raw)
+
+
+class Place(Struct, frozen=True):
+    """The place of a value in what is read, as Go's errors name it.
+
+    `root`: the name of the outermost structure. `path`: names of fields and numbers of items, from it on.
+    """
+
+    root: str
+    path: tuple[str | int, ...] = ()
+
+    def within(self, part: str | int) -> Place:
+        """The place of a field or an item of the value that is here."""
+        return Place(self.root, (*self.path, part))
+
+    def read(self, value: Value, go: str) -> Any:
+        """Return the value of a plain type of Go: `bool`, an integer, a list, or else a text.
+
+        Of a list null is the zero value. Raises: ValueError with Go's words.
+        """
+        if go.startswith("[]"):
+            if value.kind is not Kind.ARRAY:
+                self.refuse(value, go)
+            return [
+                _zero_of(go[2:]) if item.kind is Kind.NULL else self.within(index).read(item, go[2:])
+                for index, item in enumerate(value.items)
+            ]
+        if go in _BOUNDS:
+            return self._integer(value, go)
+        if value.kind is not (Kind.BOOL if go == "bool" else Kind.STRING):
+            self.refuse(value, go)
+        return value.raw == b"true" if go == "bool" else value.text
+
+    def _integer(self, value: Value, go: str) -> int:
+        if value.kind is not Kind.NUMBER:
+            self.refuse(value, go)
+        least, most = _BOUNDS[go]
+        raw = value.raw
+        # Python refuses to convert digits without end, and nothing as long as that is in bounds.
+        fits = _INTEGER.fullmatch(raw) and len(raw) <= _DIGITS_MOST and least <= int(raw) <= most
+        if not fits or (least == 0 and raw.startswith(b"-")):
+            self.refuse(value, go, f"number {raw.decode()}")
+        return int(raw)
+
+    def refuse(self, value: Value, go: str, what: str = "") -> NoReturn:
+        """Raises: ValueError that says that a value, or `what`, is none of a type of Go."""
+        what = what or value.kind
+        if not self.path:
+            raise ValueError(f"json: cannot unmarshal {what} into Go value of type {go}")
+        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+        place = ".".join((self.root, *parts))
+        field = "" if isinstance(self.path[-1], int) else "Go struct field "
+        raise ValueError(f"json: cannot unmarshal {what} into {field}{place} of type {go}")
+
+
+def _zero_of(go: str) -> object:
+    if go == "bool":
+        return False
+    return 0 if go in _BOUNDS else ""
+
+
+def folded(name: str) -> str:
+    """Return the name of a field as Go compares names: without regard to case, character by character."""
+    if name.isascii():
+        return name.lower()
+    return "".join(fold if len(fold := char.casefold()) == 1 else char for char in name)
 
 
 def values(data: bytes) -> Iterator[Value]:
@@ -203,7 +281,7 @@ class _Scanner:
         """The value if it is empty; else it is open, and where its first item begins is next."""
         self._at += 1
         if len(self._open) >= _MAX_DEPTH:
-            raise SyntaxProblem(TOO_DEEP, self._at)
+            raise SyntaxProblem("exceeded max depth", self._at)
         if self._peek() == (ord("}") if value.kind is Kind.OBJECT else ord("]")):
             self._at += 1
             return value

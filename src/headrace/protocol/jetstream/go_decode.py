@@ -8,38 +8,28 @@ from nats-server 2.15.1, and the types of the JetStream API.
 from __future__ import annotations
 
 import functools
-import re
 from enum import StrEnum
-from typing import Annotated, Any, Final, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from headrace.protocol.go_json import (
     Kind,
+    Place,
     SyntaxProblem,
     Value,
+    folded,
     only_value,
     quoted,
     quoted_bytes,
     values,
 )
 from headrace.protocol.jetstream import configs, times
-from headrace.protocol.jetstream.numbers import INT64_MAX, INT64_MIN, UINT64_MAX
 
 T = TypeVar("T", bound=msgspec.Struct)
-Path = tuple[str | int, ...]
-"""Names of fields and numbers of items, from the outermost value on."""
 
 LARGEST: Final = 16 * 1024
 """Bytes of a body that is explained, at up to 5 ms for 1,024 of them; of a larger one is said less."""
-_BOUNDS: Final = {
-    "int": (INT64_MIN, INT64_MAX),
-    "int64": (INT64_MIN, INT64_MAX),
-    "int32": (-(1 << 31), (1 << 31) - 1),
-    "uint64": (0, UINT64_MAX),
-    "time.Duration": (INT64_MIN, INT64_MAX),
-}
-_INTEGER: Final = re.compile(rb"-?[0-9]+")
 _SPELLINGS: Final[dict[type[StrEnum], dict[str, str]]] = {
     configs.DeliverPolicy: {"undefined": "all"},
     configs.PersistMode: {"": "default"},
@@ -86,82 +76,68 @@ class _Reader:
     def __init__(self, kind: type[msgspec.Struct], *, strict: bool, name: str | None = None) -> None:
         self._kind = kind
         self._strict = strict
-        self._name = _go_name(kind) if name is None else name
+        self._top = Place(_go_name(kind) if name is None else name)
 
     def read(self, value: Value) -> Any:
         """A value at the top; null is the zero value. Raises: ValueError."""
         if value.kind is Kind.NULL:
             return self._kind()
-        return self._struct(self._kind, value, ())
+        return self._struct(self._kind, value, self._top)
 
-    def _struct(self, kind: type[msgspec.Struct], value: Value, path: Path) -> Any:
+    def _struct(self, kind: type[msgspec.Struct], value: Value, place: Place) -> Any:
         if value.kind is not Kind.OBJECT:
-            self._refuse(value, path, f"server.{_go_name(kind)}")
-        known, folded = fields_of(kind), _folded(kind)
+            place.refuse(value, f"server.{_go_name(kind)}")
+        known, folded_names = fields_of(kind), _folded(kind)
         found: dict[str, object] = {}
         for name, item in zip(value.names, value.items, strict=True):
-            field = name if name in known else folded.get(name.lower())
+            field = name if name in known else folded_names.get(folded(name))
             if field is None:
                 if self._strict:
                     raise ValueError(f"json: unknown field {quoted(name)}")
                 continue
             annotation = known[field]
             if item.kind is not Kind.NULL or _is_enumeration(annotation):
-                found[field] = self._value(annotation, item, (*path, name))
+                found[field] = self._value(annotation, item, place.within(name))
             elif _is_nullable(annotation):
                 found.pop(field, None)
         return kind(**found)
 
-    def _value(self, annotation: Any, value: Value, path: Path) -> object:
+    def _value(self, annotation: Any, value: Value, place: Place) -> object:
         if _is_optional(annotation):
             annotation = get_args(annotation)[0]
         origin = get_origin(annotation)
         if origin is Annotated:
-            return self._measured(annotation.__metadata__[0].extra["go"], value, path)
+            return self._measured(annotation.__metadata__[0].extra["go"], value, place)
         if origin is list:
-            return self._list(get_args(annotation)[0], value, path)
+            return self._list(get_args(annotation)[0], value, place)
         if origin is dict:
-            return self._dict(get_args(annotation)[1], value, path)
+            return self._dict(get_args(annotation)[1], value, place)
         if issubclass(annotation, StrEnum):
             return self._enumerated(annotation, value)
         if issubclass(annotation, msgspec.Struct):
-            return self._struct(annotation, value, path)
-        return self._plain(annotation, value, path)
+            return self._struct(annotation, value, place)
+        return place.read(value, "bool" if annotation is bool else "string")
 
-    def _plain(self, kind: type, value: Value, path: Path) -> object:
-        if kind is bool and value.kind is Kind.BOOL:
-            return value.raw == b"true"
-        if kind is not str or value.kind is not Kind.STRING:
-            self._refuse(value, path, "bool" if kind is bool else "string")
-        return value.text
+    def _measured(self, go: str, value: Value, place: Place) -> object:
+        if go != "time.Time":
+            return place.read(value, go)
+        if value.kind is not Kind.STRING:
+            place.refuse(value, go)
+        return times.canonical(value.text)
 
-    def _measured(self, go: str, value: Value, path: Path) -> object:
-        if go == "time.Time":
-            if value.kind is not Kind.STRING:
-                self._refuse(value, path, go)
-            return times.canonical(value.text)
-        least, most = _BOUNDS[go]
-        if value.kind is not Kind.NUMBER:
-            self._refuse(value, path, go)
-        raw = value.raw
-        # Python refuses to convert digits without end, and nothing as long as that is in bounds.
-        if not _INTEGER.fullmatch(raw) or len(raw) > 20 or not least <= int(raw) <= most:
-            self._refuse(value, path, go, f"number {raw.decode()}")
-        return int(raw)
-
-    def _list(self, item: Any, value: Value, path: Path) -> list[object]:
+    def _list(self, item: Any, value: Value, place: Place) -> list[object]:
         if value.kind is not Kind.ARRAY:
-            self._refuse(value, path, _go_type(list[item]))
+            place.refuse(value, _go_type(list[item]))
         return [
-            _zero(item) if each.kind is Kind.NULL else self._value(item, each, (*path, index))
+            _zero(item) if each.kind is Kind.NULL else self._value(item, each, place.within(index))
             for index, each in enumerate(value.items)
         ]
 
-    def _dict(self, item: Any, value: Value, path: Path) -> dict[str, object]:
+    def _dict(self, item: Any, value: Value, place: Place) -> dict[str, object]:
         if value.kind is not Kind.OBJECT:
-            self._refuse(value, path, "map[string]" + _go_type(item))
+            place.refuse(value, "map[string]" + _go_type(item))
         return {
-            name: _zero(item) if each.kind is Kind.NULL else self._value(item, each, (*path, name))
+            name: _zero(item) if each.kind is Kind.NULL else self._value(item, each, place.within(name))
             for name, each in zip(value.names, value.items, strict=True)
         }
 
@@ -179,19 +155,10 @@ class _Reader:
             raise ValueError(_UNKNOWN[kind] + spelling)
         raise ValueError(f"can not unmarshal {quoted_bytes(value.raw)}")
 
-    def _refuse(self, value: Value, path: Path, go: str, what: str = "") -> NoReturn:
-        what = what or value.kind
-        if not path:
-            raise ValueError(f"json: cannot unmarshal {what} into Go value of type {go}")
-        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-        place = ".".join((self._name, *parts))
-        field = "" if isinstance(path[-1], int) else "Go struct field "
-        raise ValueError(f"json: cannot unmarshal {what} into {field}{place} of type {go}")
-
 
 def _compression(value: Value) -> configs.Compression:
     if value.kind not in (Kind.STRING, Kind.NULL):
-        raise ValueError(f"json: cannot unmarshal {value.kind} into Go value of type string")
+        Place("").refuse(value, "string")
     said = value.text if value.kind is Kind.STRING else ""
     if said not in configs.Compression.__members__.values():
         raise ValueError("unknown compression algorithm")
@@ -243,5 +210,5 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 @functools.cache
 def _folded(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Names by how they look in lower case."""
-    return {name.lower(): name for name in fields_of(kind)}
+    """Names by how Go compares them."""
+    return {folded(name): name for name in fields_of(kind)}

@@ -8,25 +8,17 @@ the last of equal ones counts.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import LARGEST
-from headrace.protocol.go_json import TOO_DEEP, SyntaxProblem, only_value
+from headrace.protocol.go_json import Kind, Place, folded, only_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INT64: Final = range(-(2**63), 2**63)
-_UINT64: Final = range(2**64)
-_NUMBERS: Final = {
-    "int": _INT64,
-    "uint64": _UINT64,
-    "server.ConnState": _INT64,
-    "time.Duration": _INT64,
-}
-_TEXTS: Final = frozenset(("string", "server.SortOpt"))
+    from headrace.protocol.go_json import Value
+
 _LIST: Final = "[]string"
 
 _FILTERS: Final = {
@@ -127,94 +119,21 @@ def read(payload: bytes, form: Form) -> dict[str, Any]:
         return {}
     if len(payload) > LARGEST:  # here only: there a request may be as large as a message
         raise BadRequest(f"a request of {len(payload)} bytes, {LARGEST} are allowed")
-    value = _parsed(payload)
-    if value is None:
-        return {}
-    if not isinstance(value, _Pairs):
-        raise BadRequest(f"json: cannot unmarshal {_kind(value)} into Go value of type server.{form.name}")
-    values: dict[str, Any] = {}
-    for key, given in value:
-        name = key if key in form.keys else key.casefold()
-        if name not in form.keys or given is None:
-            continue
-        values[name] = _typed(given, form.keys[name], f"{form.name}.{key}")
-    return values
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object of the request, with keys that stand twice."""
-
-
-class _Number(str):
-    """A number as it is written."""
-
-    __slots__ = ()
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _parsed(payload: bytes) -> Any:
     try:
-        return json.loads(
-            payload.decode("utf-8", "replace"),
-            object_pairs_hook=_Pairs,
-            parse_int=_Number,
-            parse_float=_Number,
-            parse_constant=_no_constant,
-        )
-    except ValueError:
-        usual = "invalid JSON"
-    except RecursionError:  # many levels, none of which any request has
-        usual = TOO_DEEP
-    try:
-        only_value(payload)
-    except SyntaxProblem as problem:
-        raise BadRequest(str(problem)) from None
-    raise BadRequest(usual)
+        value = only_value(payload)
+        return {} if value.kind is Kind.NULL else _values(value, form)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
 
 
-def _typed(given: Any, kind: str, place: str) -> Any:
-    """Raises: BadRequest."""
-    if kind == _LIST and isinstance(given, list) and not isinstance(given, _Pairs):
-        return [_element(value, f"{place}.{index}") for index, value in enumerate(given)]
-    if kind == "bool" and isinstance(given, bool):
-        return given
-    if kind in _TEXTS and isinstance(given, str) and not isinstance(given, _Number):
-        return _clean(given)
-    shown = _kind(given)
-    if kind in _NUMBERS and isinstance(given, _Number):
-        number = _whole(given, _NUMBERS[kind])
-        if number is not None:
-            return number
-        shown += f" {given}"
-    raise BadRequest(f"json: cannot unmarshal {shown} into Go struct field {place} of type {kind}")
-
-
-def _element(given: Any, place: str) -> str:
-    """Raises: BadRequest."""
-    if given is None:
-        return ""
-    if not isinstance(given, str) or isinstance(given, _Number):
-        raise BadRequest(f"json: cannot unmarshal {_kind(given)} into {place} of type string")
-    return _clean(given)
-
-
-def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can have and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _whole(text: _Number, valid: range) -> int | None:
-    if not text.lstrip("-").isdecimal() or len(text) > 24 or (text.startswith("-") and valid.start == 0):
-        return None
-    return int(text) if int(text) in valid else None
-
-
-def _kind(given: Any) -> str:
-    if isinstance(given, _Number):
-        return "number"
-    if isinstance(given, _Pairs):
-        return "object"
-    return {bool: "bool", list: "array"}.get(type(given), "string")
+def _values(value: Value, form: Form) -> dict[str, Any]:
+    """Raises: ValueError."""
+    place = Place(form.name)
+    if value.kind is not Kind.OBJECT:
+        place.refuse(value, f"server.{form.name}")
+    found = {}
+    for key, given in zip(value.names, value.items, strict=True):
+        name = key if key in form.keys else folded(key)
+        if name in form.keys and given.kind is not Kind.NULL:
+            found[name] = place.within(key).read(given, form.keys[name])
+    return found
