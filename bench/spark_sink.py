@@ -22,7 +22,7 @@ from bench.render import PAGE, RESULTS, replace_section
 from bench.spark_pull import ROW_BYTES, TASKS
 from bench.stores import temporary_stores
 from headrace.client.blocking import connect
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 
 if TYPE_CHECKING:
     import argparse

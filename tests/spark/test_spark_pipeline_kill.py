@@ -20,7 +20,7 @@ from harness.waiting import LONG
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.pipelines.table_files import open_table, read_rows
 from headrace.testing import Server

@@ -19,7 +19,7 @@ from harness import depth
 from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import ConfigError
 from headrace.pipelines.display import RunDisplay

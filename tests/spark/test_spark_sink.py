@@ -13,7 +13,7 @@ from harness import depth
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import LONG
 from headrace.client.blocking import connect
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.progress import failure_text

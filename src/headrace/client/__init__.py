@@ -7,8 +7,8 @@ In reading order:
 - Where to, and as whom: `address`, `options`, `contexts`, `signing`; `errors`.
 - `blocking`: the blocking client, over a machine and `transport` (a socket with time limits), which
   `handshake` opens. `headrace.attached` is the same over asyncio.
-- Over `blocking`: `inbox` (answers of several messages), by which `jetstream` and `replay` read ranges of
-  streams and of stored channels, as columns;
+- Over `blocking`: `inbox` (answers of several messages) and `jetstream_api`, by which `jetstream` and
+  `replay` read ranges of streams and of stored channels, as columns;
   `pipeline` (many unacknowledged messages, through outages) with `core_publish`, `jetstream_publish` and
   `streaming_publish`; `streaming_admin`.
 - `stan`: a client of NATS Streaming for asyncio, over nats-py.

@@ -27,22 +27,17 @@ from headrace.client.errors import (
     ServerError,
 )
 from headrace.client.headers import parse_status
-from headrace.client.inbox import opened_inbox
+from headrace.client.jetstream_api import DEFAULT_PREFIX, DEFAULT_TIMEOUT, STREAM_NOT_FOUND, JetStreamApi
 from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import format_time, parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from headrace.client.blocking import Connection
     from headrace.client.codec import Head, MessageBatch
     from headrace.client.inbox import Inbox
-
-DEFAULT_API: Final = "$JS.API"
-DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds the server may be silent, while it is asked something or sends a window."""
 
 WINDOW_BYTES: Final = 4 << 20
 """About as many bytes of messages are asked for at once. A server cuts clients off that let 64 MiB wait."""
@@ -51,7 +46,6 @@ WINDOW_MESSAGES: Final = 50_000
 INACTIVE_SECONDS: Final = 60
 """After so long without a question the server removes a consumer whose reader has died."""
 
-_STREAM_NOT_FOUND: Final = 10059
 _CONSUMER_REFUSALS: Final = (10026, 10084, 10098, 10099, 10100, 10101, 10136)
 """API errors of a stream that has no room for consumers or does not allow ours.
 
@@ -108,12 +102,10 @@ class JetStream:
     """The streams of the account that a connection belongs to."""
 
     def __init__(
-        self, connection: Connection, api: str = DEFAULT_API, *, timeout: float = DEFAULT_TIMEOUT
+        self, connection: Connection, api: str = DEFAULT_PREFIX, *, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
         """`api` is where the subjects of the API begin; another domain's is `$JS.<domain>.API`."""
-        self._connection = connection
-        self._api = api
-        self._timeout = timeout
+        self.api: Final = JetStreamApi(connection, api, timeout=timeout)
 
     def state(self, stream: str) -> StreamState | None:
         """Ask for the state of a stream; None if there is no stream of this name.
@@ -122,9 +114,9 @@ class JetStream:
         allowed), and what ends the connection.
         """
         try:
-            return _state(self._ask(f"STREAM.INFO.{stream}"))
+            return _state(self.api.ask(f"STREAM.INFO.{stream}"))
         except JetStreamError as error:
-            if error.err_code == _STREAM_NOT_FOUND:
+            if error.err_code == STREAM_NOT_FOUND:
                 return None
             raise
         except (KeyError, TypeError, ValueError) as error:
@@ -134,7 +126,7 @@ class JetStream:
         """The names of all streams, in pages as the server gives them. Raises: as `state`."""
         found: list[str] = []
         while True:
-            answer = self._ask("STREAM.NAMES", {"offset": len(found)})
+            answer = self.api.ask("STREAM.NAMES", {"offset": len(found)})
             try:
                 page, total = [str(name) for name in answer["streams"] or ()], int(answer["total"])
             except (KeyError, TypeError, ValueError) as error:
@@ -189,10 +181,6 @@ class JetStream:
                 return
         yield from _DirectReader(self, stream, filters, refused).read(first, end)
 
-    def inbox(self) -> AbstractContextManager[Inbox]:
-        """An inbox for the answers of the API, for a block."""
-        return opened_inbox(self._connection, self._timeout)
-
     def _direct_sequence_at(
         self, stream: str, time_ns: int, refused: JetStreamError | ServerError | None
     ) -> int:
@@ -202,25 +190,6 @@ class JetStream:
             return batch.sequences[0]
         state = self.state(stream)
         return 1 if state is None else state.last_sequence + 1
-
-    def _ask(self, verb: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        payload = b"" if body is None else json.dumps(body).encode()
-        message = self._connection.request(f"{self._api}.{verb}", payload, timeout=self._timeout)
-        try:
-            answer = json.loads(message.data)
-        except ValueError as error:
-            raise ProtocolError(f"the answer to {verb} is not JSON: {error}") from error
-        if not isinstance(answer, dict):
-            raise ProtocolError(f"the answer to {verb} is not a JSON object")
-        failure = answer.get("error")
-        if failure is None:
-            return answer
-        if not isinstance(failure, dict) or not isinstance(failure.get("code"), int):
-            raise ProtocolError(f"the error in the answer to {verb} has no code")
-        code = failure.get("err_code")
-        raise JetStreamError(
-            failure["code"], code if isinstance(code, int) else 0, str(failure.get("description", ""))
-        )
 
 
 class _Consumer:
@@ -257,7 +226,7 @@ class _Consumer:
         verb = f"CONSUMER.CREATE.{stream}.{name}"
         if len(filters) == 1:  # so that permissions can be given for a filter
             verb = f"{verb}.{filters[0]}"
-        answer = streams._ask(verb, {"stream_name": stream, "config": config})
+        answer = streams.api.ask(verb, {"stream_name": stream, "config": config})
         try:
             first = int(answer["delivered"]["stream_seq"]) + 1
             return cls(streams, stream, name, first, int(answer["num_pending"]))
@@ -266,15 +235,15 @@ class _Consumer:
 
     def remove(self) -> None:
         """Ask the server to remove it, without waiting for that."""
-        if self._streams._connection.is_open:
-            verb = f"{self._streams._api}.CONSUMER.DELETE.{self._stream}.{self._name}"
-            self._streams._connection.publish(verb)
+        api = self._streams.api
+        if api.connection.is_open:
+            api.connection.publish(api.subject(f"CONSUMER.DELETE.{self._stream}.{self._name}"))
 
     def read(self, first: int, end: int) -> Iterator[StreamBatch]:
         """Up to `end`. Raises: ReadInterruptedError, ClientTimeoutError, what ends the connection."""
         at = first
         try:
-            with self._streams.inbox() as inbox:
+            with self._streams.api.inbox() as inbox:
                 alone = False
                 while at < end and self._pending:
                     count = 1 if alone else min(end - at, self._pending, WINDOW_MESSAGES)
@@ -294,7 +263,7 @@ class _Consumer:
             body["max_bytes"] = WINDOW_BYTES
         batch = StreamBatch()
         size = 0
-        subject = f"{self._streams._api}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+        subject = self._streams.api.subject(f"CONSUMER.MSG.NEXT.{self._stream}.{self._name}")
         for arrived in inbox.ask(subject, json.dumps(body).encode()):
             status = self._take(arrived, batch)
             size += arrived.byte_count()  # as the server counts
@@ -376,8 +345,8 @@ class _DirectReader:
     def ask(self, body: dict[str, Any]) -> tuple[StreamBatch, bool]:
         """The messages of one question, and whether there are more. Raises: JetStreamError."""
         batch = StreamBatch()
-        subject = f"{self._streams._api}.DIRECT.GET.{self._stream}"
-        with self._streams.inbox() as inbox:
+        subject = self._streams.api.subject(f"DIRECT.GET.{self._stream}")
+        with self._streams.api.inbox() as inbox:
             for arrived in inbox.ask(subject, json.dumps(body).encode()):
                 more = self._take(arrived, batch)
                 if more is not None:

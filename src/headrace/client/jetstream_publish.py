@@ -1,208 +1,31 @@
-"""Publishing into a JetStream stream over the blocking client: facts, message ids, acknowledgements.
+"""Publishing into a JetStream stream over the blocking client: message ids and acknowledgements.
 
-Here live what a writer asks JetStream's API, the acknowledgements of published messages, and the search of a
-stream's tail for ids that are stored already, which works where the duplicate window is over. Nothing of
-Spark here, and nothing is retried: `pipeline` does that.
-Source: JetStream's wire API and its ADRs 1, 7 and 8, checked against nats-server 2.15.
+Here live the frames of published messages and what is said of them; what is stored already after an outage
+is asked of the API (`jetstream_api`), which works where the duplicate window is over, too. Nothing of Spark
+here, and nothing is retried: `pipeline` does that.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
-from headrace.client.errors import JetStreamError, NoRespondersError
-from headrace.client.headers import parse_headers
-from headrace.client.inbox import opened_inbox
+from headrace.client.errors import JetStreamError
+from headrace.client.jetstream_api import BUSY, DEFAULT_PREFIX, JetStreamApi
 from headrace.client.pipeline import Ack, Answer
 from headrace.errors import ProtocolError
-from headrace.protocol.rfc3339 import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from headrace.client.blocking import Connection, Message
+    from headrace.client.blocking import Connection
     from headrace.client.codec import MessageBatch
+    from headrace.client.jetstream_api import StreamFacts
     from headrace.client.pipeline import Columns, Sent
 
-DEFAULT_PREFIX: Final = "$JS.API"
-MSG_ID: Final = "Nats-Msg-Id"
-
-STREAM_NOT_FOUND: Final = 10059
-STREAM_EXISTS: Final = 10058
-MESSAGE_NOT_FOUND: Final = 10037
-WRONG_LAST_SEQUENCE: Final = (10071, 10164)
-_BUSY: Final = (10008, 10023, 10167, 10168)
-"""Unavailable for now, out of resources for now, and two names of 'too many requests'."""
-
-_PAGE: Final = 4096  # ids asked for at once; without payloads they are some 200 bytes each
-_INACTIVE_NS: Final = 30_000_000_000
 _ACK: Final = re.compile(rb'\{"stream": ?"([^"\\]+)", ?"seq": ?([0-9]+)(, ?"duplicate": ?true)?\}')
 _UNANSWERED: Final = (b"503",)
-
-
-class StreamFacts(Struct, frozen=True):
-    """The settings of a stream that a writer needs.
-
-    Sizes are bytes, times ns since 1970 UTC; -1: no limit.
-    """
-
-    name: str
-    subjects: tuple[str, ...]
-    created_ns: int
-    first_sequence: int
-    last_sequence: int
-    now_ns: int
-    """The server's clock when it answered."""
-    duplicate_window_ns: int
-    max_message: int
-    keeps_until_limits: bool
-    """False for work queues and interest streams: they remove what was consumed."""
-    acknowledges: bool
-    replicas: int
-
-
-class JetStreamApi:
-    """JetStream's API over a connection of the caller's.
-
-    Raises, from every method: JetStreamError; NoRespondersError where there is no JetStream;
-    ClientTimeoutError; what ends the connection; ProtocolError for a bad answer.
-    """
-
-    def __init__(
-        self, connection: Connection, prefix: str = DEFAULT_PREFIX, *, timeout: float = 10.0
-    ) -> None:
-        """`timeout` in seconds, for one answer."""
-        self.connection = connection
-        self.prefix = prefix
-        self._timeout = timeout
-
-    def ask(self, verb: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """One request, such as `STREAM.INFO.ORDERS`, and its answer."""
-        payload = b"" if request is None else json.dumps(request).encode()
-        try:
-            answer = self.connection.request(f"{self.prefix}.{verb}", payload, timeout=self._timeout)
-        except NoRespondersError as error:
-            raise NoRespondersError(f"no JetStream answers under {self.prefix}") from error
-        try:
-            return _document(answer)
-        except JetStreamError as error:
-            if error.err_code in _BUSY:
-                raise NoRespondersError(f"JetStream says: {error}") from error
-            raise
-
-    def stream(self, name: str) -> StreamFacts:
-        """Facts of a stream as they are now."""
-        answer = self.ask(f"STREAM.INFO.{name}")
-        try:
-            config, state = answer["config"], answer["state"]
-            return StreamFacts(
-                name=str(config["name"]),
-                subjects=tuple(config.get("subjects") or ()),
-                created_ns=parse_time(answer["created"]),
-                first_sequence=int(state["first_seq"]),
-                last_sequence=int(state["last_seq"]),
-                now_ns=parse_time(answer["ts"]) if "ts" in answer else 0,
-                duplicate_window_ns=int(config.get("duplicate_window", 0)),
-                max_message=int(config.get("max_msg_size", -1)),
-                keeps_until_limits=config.get("retention", "limits") == "limits",
-                acknowledges=not config.get("no_ack", False),
-                replicas=int(config.get("num_replicas", 1)),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(f"not JetStream's answer about a stream: {error!r}") from error
-
-    def last_of(self, stream: str, subject: str) -> tuple[int, bytes, int] | None:
-        """Sequence, payload and time (ns) of the last message of a subject; None if there is none."""
-        try:
-            message = self.ask(f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})["message"]
-            body = base64.b64decode(message.get("data", ""))
-            return int(message["seq"]), body, parse_time(message["time"])
-        except JetStreamError as error:
-            if error.err_code == MESSAGE_NOT_FOUND:
-                return None
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(f"not JetStream's answer about a message: {error!r}") from error
-
-    def put(self, subject: str, data: bytes, *, after: int | None = None) -> int:
-        """Store one message, with `after` only if that is the sequence of the subject's last one (0: none).
-
-        Raises: JetStreamError with one of `WRONG_LAST_SEQUENCE` if it is not.
-        """
-        headers = None if after is None else {"Nats-Expected-Last-Subject-Sequence": str(after)}
-        answer = self.connection.request(subject, data, headers=headers, timeout=self._timeout)
-        return int(_document(answer)["seq"])
-
-    def stored_ids(
-        self, facts: StreamFacts, first: int, wanted: Callable[[bytes], bool] | None = None
-    ) -> tuple[set[bytes], int]:
-        """The ids of the messages [first, last] of a stream, and how many messages there are in it.
-
-        `wanted` chooses among the ids. Reads headers only, through a consumer that is removed again; it asks
-        for the next page when the last one is read.
-        """
-        if first > facts.last_sequence:
-            return set(), 0
-        config = {
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": max(first, 1),
-            "ack_policy": "none",
-            "replay_policy": "instant",
-            "headers_only": True,
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": _INACTIVE_NS,
-        }
-        made = self.ask(f"CONSUMER.CREATE.{facts.name}", {"stream_name": facts.name, "config": config})
-        name = str(made.get("name"))
-        found = self._read_ids(f"{self.prefix}.CONSUMER.MSG.NEXT.{facts.name}.{name}", facts, wanted)
-        self.ask(f"CONSUMER.DELETE.{facts.name}.{name}")  # after a failure the server does it by itself
-        return found
-
-    def _read_ids(
-        self, subject: str, facts: StreamFacts, wanted: Callable[[bytes], bool] | None
-    ) -> tuple[set[bytes], int]:
-        request = json.dumps({"batch": _PAGE, "no_wait": True}).encode()
-        found: set[bytes] = set()
-        count = 0
-        with opened_inbox(self.connection, self._timeout) as inbox:
-            while True:
-                got, at_end = self._read_page(inbox.ask(subject, request), facts.last_sequence, found, wanted)
-                count += got
-                if at_end:
-                    return found, count
-
-    def _read_page(
-        self,
-        page: Iterator[MessageBatch],
-        last: int,
-        found: set[bytes],
-        wanted: Callable[[bytes], bool] | None,
-    ) -> tuple[int, bool]:
-        """Messages up to `last` in one page, and whether nothing can follow."""
-        arrived = count = 0
-        for batch in page:
-            for head, block in zip(batch.heads, batch.header_blocks(), strict=True):
-                if head[2] is None or not head[2].startswith(b"$JS.ACK."):
-                    return count, _is_end(block)
-                arrived += 1
-                sequence, pending = _delivery(head[2])
-                if sequence > last:
-                    return count, True
-                count += 1
-                message_id = _id_of(block)
-                if message_id is not None and (wanted is None or wanted(message_id)):
-                    found.add(message_id)
-                if sequence == last or not pending:
-                    return count, True
-            if arrived >= _PAGE:
-                break
-        return count, False
 
 
 class JetStreamWire:
@@ -320,7 +143,7 @@ class JetStreamWire:
             error = answer.get("error")
             if error is not None:
                 code, text = int(error.get("err_code", 0)), str(error.get("description", ""))
-                return Ack(number, Answer.AGAIN if code in _BUSY else Answer.REFUSED, text)
+                return Ack(number, Answer.AGAIN if code in BUSY else Answer.REFUSED, text)
             stream, duplicate = answer["stream"], bool(answer.get("duplicate"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"not an acknowledgement of JetStream: {payload[:80]!r}") from error
@@ -340,56 +163,3 @@ def _blocks(columns: Columns, start: int, stop: int) -> list[bytes]:
         b"NATS/1.0\r\nNats-Msg-Id: %b\r\n%b\r\n" % pair
         for pair in zip(ids[start:stop], headers[start:stop], strict=True)
     ]
-
-
-def _document(answer: Message) -> dict[str, Any]:
-    """The JSON of an answer. Raises: JetStreamError, ProtocolError."""
-    try:
-        document = json.loads(answer.data)
-        error = document.get("error")
-        if error is None:
-            return dict(document)
-        raise JetStreamError(
-            int(error["code"]), int(error.get("err_code", 0)), str(error.get("description", ""))
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"not an answer of JetStream: {answer.data[:80]!r}") from error
-
-
-def _is_end(block: bytes | None) -> bool:
-    """True if a status says that no message follows. Raises: NoRespondersError, ProtocolError."""
-    headers = parse_headers(block) if block is not None else {}
-    status = headers.get("Status", [""])[0]
-    if status == "404":  # no messages
-        return True
-    if status == "408":  # the page ended before it was full
-        return False
-    if not status:
-        raise ProtocolError("a consumer sent something that is neither a message nor a status")
-    text = " ".join(headers.get("Description", [status]))
-    raise NoRespondersError(
-        f"a consumer ended: {text}"
-    )  # 409: its server or its leader goes; another follows
-
-
-def _delivery(reply: bytes) -> tuple[int, int]:
-    """Stream sequence and messages pending, out of `$JS.ACK...`. Raises: ProtocolError."""
-    words = reply.split(b".")
-    try:
-        # With domain and account hash before the stream's name the rest is two further on (ADR 15).
-        return (int(words[5]), int(words[8])) if len(words) == 9 else (int(words[7]), int(words[10]))
-    except (IndexError, ValueError) as error:
-        raise ProtocolError(f"not the reply subject of a consumer: {reply!r}") from error
-
-
-_ID_LINE: Final = b"\r\nNats-Msg-Id:"
-
-
-def _id_of(block: bytes | None) -> bytes | None:
-    if block is None:
-        return None
-    start = block.find(_ID_LINE)
-    if start < 0:
-        return None
-    start += len(_ID_LINE)
-    return block[start : block.index(b"\r\n", start)].strip()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import JetStreamError, NoRespondersError
 from headrace.client.jetstream import JetStream
+from headrace.client.jetstream_api import STREAM_NOT_FOUND
 from headrace.spark.offsets import STREAM
 from headrace.spark.schema import stored_record_batch
 from headrace.spark.stored_link import StoredLink, StoredRows, StoredState
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     _Result = TypeVar("_Result")
 
-_STREAM_NOT_FOUND: Final = 10059
 _UNAVAILABLE: Final = 503
 
 
@@ -81,7 +81,7 @@ class JetStreamLink(StoredLink):
             raise _passing(error) from error
 
     def _is_gone(self, error: ClientError) -> bool:
-        return isinstance(error, JetStreamError) and error.err_code == _STREAM_NOT_FOUND
+        return isinstance(error, JetStreamError) and error.err_code == STREAM_NOT_FOUND
 
 
 def _waiting_for_it(ask: Callable[[], _Result]) -> _Result:

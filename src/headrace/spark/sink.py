@@ -24,7 +24,8 @@ from pyspark.sql.datasource import (
 from headrace.client.blocking import connect
 from headrace.client.core_publish import CoreWire
 from headrace.client.errors import ClientError, JetStreamError
-from headrace.client.jetstream_publish import STREAM_NOT_FOUND, JetStreamApi, JetStreamWire
+from headrace.client.jetstream_api import STREAM_NOT_FOUND, JetStreamApi
+from headrace.client.jetstream_publish import JetStreamWire
 from headrace.client.options import resolve_addresses
 from headrace.client.pipeline import OUTAGE, Patience, Pipeline
 from headrace.client.streaming_publish import StreamingWire
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.client.blocking import Connection
-    from headrace.client.jetstream_publish import StreamFacts
+    from headrace.client.jetstream_api import StreamFacts
     from headrace.client.pipeline import Columns, Counts, Wire
     from headrace.errors import HeadraceError
     from headrace.spark.sink_ledger import Begun

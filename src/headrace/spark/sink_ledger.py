@@ -16,11 +16,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.client.errors import JetStreamError
-from headrace.client.jetstream_publish import STREAM_EXISTS, STREAM_NOT_FOUND, WRONG_LAST_SEQUENCE
+from headrace.client.jetstream_api import STREAM_EXISTS, STREAM_NOT_FOUND, WRONG_LAST_SEQUENCE
 from headrace.spark.errors import SinkError
 
 if TYPE_CHECKING:
-    from headrace.client.jetstream_publish import JetStreamApi, StreamFacts
+    from headrace.client.jetstream_api import JetStreamApi, StreamFacts
     from headrace.spark.sink_rows import Identity
 
 _VERSION: Final = 1

@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from headrace.client.jetstream_publish import DEFAULT_PREFIX
+from headrace.client.jetstream_api import DEFAULT_PREFIX
 from headrace.client.pipeline import DEFAULT_WINDOW
 from headrace.spark.errors import OptionError
 from headrace.spark.option_entry import Option, made_of, option, options_of, read_fields

@@ -150,6 +150,9 @@ def test_jetstream_stream_that_is_not_there_is_none_and_other_refusals_are_error
     with pytest.raises(JetStreamError, match="not enabled") as caught:
         JetStream(Script(INFO=off)).state("S")  # type: ignore[arg-type]
     assert (caught.value.code, caught.value.err_code) == (503, 10039)
+    busy = {"error": {"code": 429, "err_code": 10167, "description": "too many requests"}}
+    with pytest.raises(NoRespondersError, match="too many requests"):  # it passes by itself
+        JetStream(Script(INFO=busy)).state("S")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

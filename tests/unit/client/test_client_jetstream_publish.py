@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.client import jetstream_publish
+from headrace.client import jetstream_api
 from headrace.client.codec import MessageBatch
 from headrace.client.errors import JetStreamError, NoRespondersError
-from headrace.client.jetstream_publish import JetStreamApi, JetStreamWire, StreamFacts
+from headrace.client.jetstream_api import JetStreamApi, StreamFacts
+from headrace.client.jetstream_publish import JetStreamWire
 from headrace.client.pipeline import Ack, Answer, Columns, Sent
 from headrace.errors import ProtocolError
 
@@ -164,26 +165,26 @@ def test_jetstream_tail_is_searched_from_behind_the_last_one_in_order(
 
 
 def test_jetstream_delivery_subjects_old_and_new() -> None:
-    assert jetstream_publish._delivery(b"$JS.ACK.S.c.1.17.1.123.5") == (17, 5)
-    assert jetstream_publish._delivery(b"$JS.ACK.hub.hash.S.c.1.17.1.123.5.x") == (17, 5)
+    assert jetstream_api._delivery(b"$JS.ACK.S.c.1.17.1.123.5") == (17, 5)
+    assert jetstream_api._delivery(b"$JS.ACK.hub.hash.S.c.1.17.1.123.5.x") == (17, 5)
     for bad in (b"$JS.ACK.S", b"$JS.ACK.S.c.1.x.1.123.5"):
         with pytest.raises(ProtocolError):
-            jetstream_publish._delivery(bad)
+            jetstream_api._delivery(bad)
 
 
 def test_jetstream_statuses_of_a_consumer() -> None:
-    assert jetstream_publish._is_end(b"NATS/1.0 404 No Messages\r\n\r\n")
-    assert not jetstream_publish._is_end(b"NATS/1.0 408 Request Timeout\r\n\r\n")
+    assert jetstream_api._is_end(b"NATS/1.0 404 No Messages\r\n\r\n")
+    assert not jetstream_api._is_end(b"NATS/1.0 408 Request Timeout\r\n\r\n")
     with pytest.raises(NoRespondersError, match="Server Shutdown"):
-        jetstream_publish._is_end(b"NATS/1.0 409 Server Shutdown\r\n\r\n")
+        jetstream_api._is_end(b"NATS/1.0 409 Server Shutdown\r\n\r\n")
     with pytest.raises(ProtocolError):
-        jetstream_publish._is_end(None)
+        jetstream_api._is_end(None)
 
 
 def test_jetstream_ids_out_of_header_blocks() -> None:
-    assert jetstream_publish._id_of(b"NATS/1.0\r\nA: b\r\nNats-Msg-Id: x/1\r\n\r\n") == b"x/1"
-    assert jetstream_publish._id_of(b"NATS/1.0\r\nA: Nats-Msg-Id: x\r\n\r\n") is None
-    assert jetstream_publish._id_of(None) is None
+    assert jetstream_api._id_of(b"NATS/1.0\r\nA: b\r\nNats-Msg-Id: x/1\r\n\r\n") == b"x/1"
+    assert jetstream_api._id_of(b"NATS/1.0\r\nA: Nats-Msg-Id: x\r\n\r\n") is None
+    assert jetstream_api._id_of(None) is None
 
 
 def test_jetstream_api_error_that_passes_is_an_outage() -> None:

@@ -13,7 +13,7 @@ from harness.cutting_proxy import Cut, CuttingProxy
 from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.errors import ConnectionLostError
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.replay import replay
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark import sink

@@ -8,7 +8,7 @@ import pytest
 
 from harness.processes import NATS_SERVER, ServerProcess
 from headrace.client.blocking import connect
-from headrace.client.jetstream_publish import JetStreamApi
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.errors import HeadraceError
 from headrace.spark import stream
 from headrace.testing import Server
