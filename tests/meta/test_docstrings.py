@@ -1,26 +1,21 @@
 """A docstring opens with an imperative or a noun phrase (CONTRIBUTING.md), not with What, Whether or Who.
 
-Such an opening makes a sentence without its noun, which one has to read twice. Packages that still have some
-have a bound in `docstring_bounds.toml`, which may only shrink; the others have none.
+Such an opening makes a sentence without its noun, which one has to read twice.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import tomllib
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from source_tree import ROOT, SRC, Module, modules
+from source_tree import Module, modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPENING: Final = re.compile(r"(What|Whether|Who|Whom|Whose|How|Which|Where|When|That)\b")
-BOUNDS: Final = tomllib.loads((ROOT / "tests/meta/docstring_bounds.toml").read_text())["bounds"]
-TOP: Final = "headrace"
 
 
 def docstrings(module: Module) -> Iterator[tuple[int, str]]:
@@ -38,37 +33,19 @@ def docstrings(module: Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, value
 
 
-def package_of(module: Module) -> str:
-    """The package of a module below headrace; `headrace` for modules of its own."""
-    parts = module.path.relative_to(SRC).parts
-    return parts[1] if len(parts) > 2 else TOP
+def openings(module: Module) -> list[str]:
+    """The docstrings of a module that open without a noun, each with its line."""
+    return [
+        f"{module.relative}:{line} {text.strip()[:60]}"
+        for line, text in docstrings(module)
+        if OPENING.match(text.strip())
+    ]
 
 
-def openings() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for module in modules():
-        for line, text in docstrings(module):
-            if OPENING.match(text.strip()):
-                found.setdefault(package_of(module), []).append(
-                    f"{module.relative}:{line} {text.strip()[:60]}"
-                )
-    return found
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    found = [opening for module in modules() for opening in openings(module)]
 
-
-FOUND: Final = openings()
-
-
-@pytest.mark.parametrize("package", sorted({package_of(module) for module in modules()}))
-def test_docstrings_open_with_a_verb_or_a_noun(package: str) -> None:
-    found = FOUND.get(package, [])
-
-    assert len(found) <= BOUNDS.get(package, 0), "\n".join(found)
-
-
-def test_bounds_are_of_packages_that_need_them() -> None:
-    counts = Counter({package: len(found) for package, found in FOUND.items()})
-
-    assert not [package for package in BOUNDS if not counts[package]], "no longer needed: leave it out"
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("text", ["Whether it is open.", "What comes next.", "How many there are."])

@@ -1,4 +1,4 @@
-"""What other links use of the client protocol: lines, payloads, subjects, the table of subscriptions by sid."""
+"""The client protocol as other links use it: lines, payloads, subjects, the table of subscriptions by sid."""
 
 from libc.stdint cimport uint32_t
 
@@ -25,7 +25,7 @@ cdef inline bint is_separator(char c) noexcept:
 
 
 cdef inline bint is_op(link_t *l, int op, bint has_arguments, char *p, char *args, char *end) except -1:
-    """Whether an op is at `p`, and enough of it to say so; what is none dooms the link."""
+    """True if an op is at `p`, and enough of it to say so; anything else dooms the link."""
     if op == OP_PARTIAL or op != OP_UNKNOWN and has_arguments and args == end:
         return False
     if op == OP_UNKNOWN or has_arguments and not is_separator(args[0]):

@@ -1,4 +1,4 @@
-"""What this cluster wants, as other clusters are told."""
+"""The interest of this cluster, as other clusters are told."""
 
 from libc.stdint cimport int64_t
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What JetStream does once per message: publications in, their PubAcks out, acknowledgements in, deliveries out.
+"""The work of JetStream once per message: publications in, their PubAcks out, acknowledgements in, deliveries out.
 
 Here live the bytes of that path and nothing that decides: what a stream takes, which consumer gets what and when
 is `headrace.jetstream`'s. What a peer says in an acknowledgement's subject is read within its bounds, with numbers
@@ -235,7 +235,7 @@ cdef class Publications(NewMessages):
 
 
 cdef bint has_orders(const char *headers, uint32_t n) noexcept:
-    """Whether headers are more than part of a message.
+    """True if headers say something to the server, and are not just part of a message.
 
     A name begins with `Nats-`, written so, as the reference server looks for them, or the first line is a status.
     """
@@ -244,7 +244,7 @@ cdef bint has_orders(const char *headers, uint32_t n) noexcept:
 
 
 cdef inline bint is_steered(part_t reply) noexcept:
-    """Whether its reply subject says more than where to answer: fast ingest."""
+    """True if a reply subject says more than where to answer: fast ingest."""
     return reply.len > 4 and memcmp(reply.text + reply.len - 4, b".$FI", 4) == 0
 
 
@@ -399,7 +399,7 @@ cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) 
 
 
 cdef bint is_plain(const char *body, uint32_t n) noexcept:
-    """Whether such a payload acknowledges, and nothing else. `+OK` is the same word, of old."""
+    """True if a payload acknowledges, and nothing else. `+OK` is the same word, of old."""
     return n == 0 or (n == 4 and memcmp(body, b"+ACK", 4) == 0) or (n == 3 and memcmp(body, b"+OK", 3) == 0)
 
 

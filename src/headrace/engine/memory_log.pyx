@@ -272,7 +272,7 @@ cdef class MemoryTable:
         return place
 
     cdef int64_t _size(self, held_t *held) noexcept:
-        """What a message counts for."""
+        """The bytes that a message counts for in the limits of the log."""
         return self._besides + self.subjects._entries[held.subject].n + held.reply_len + held.headers_len \
             + held.payload_len + (self._headed if held.headers_len else 0)
 

@@ -96,7 +96,7 @@ cdef class MemoryReads(LogReads):
         return following
 
     cdef int64_t _size_in_page(self, held_t *held) noexcept:
-        """What a message counts for in a page: as in `headrace.log.port.size_of`."""
+        """The bytes that a message counts for in a page: as in `headrace.log.port.size_of`."""
         return PLAIN_BESIDES + <int64_t> self._table.subjects._entries[held.subject].n + held.reply_len \
             + held.headers_len + held.payload_len
 

@@ -261,7 +261,7 @@ def encode_header(bytes header not None, uint64_t base, int64_t time, uint32_t s
 
 
 def erased(bytes record, uint32_t salt) -> bytes:
-    """What is written over a message's record: its length, sequence, time and link, zeros for a body."""
+    """The record that takes a message's place: its length, sequence, time and link, zeros for a body."""
     cdef hr_record_t r
     cdef size_t n = PyBytes_GET_SIZE(record)
     if look(PyBytes_AS_STRING(record), n, 0, salt, &r) != 1 or HEAD + <size_t> r.body != n:
@@ -326,21 +326,21 @@ cdef class Scan:
     cdef object _opener
     cdef uint32_t _overhead
     cdef readonly bint has_sealed
-    """Whether there was a sealed body, without an opener."""
+    """True if there was a sealed body, without an opener."""
     cdef object _plain         # what the opener gave for the record at hand: keeps its bytes alive
     cdef const char *_body     # the record's plain body
     cdef size_t _body_n
     cdef readonly uint64_t expected
     """The sequence that comes next if none is missing."""
     cdef readonly uint64_t settled
-    """What `expected` was at the last valid record."""
+    """The value of `expected` at the last valid record."""
     cdef uint64_t _ceiling
     cdef readonly size_t at
     cdef readonly size_t need
     cdef readonly object bad_from
     """Offset of the first damage that no valid record follows; None: there is none."""
     cdef readonly uint64_t base
-    """Where the buffer at hand begins, from the segment's first record; `origin` at the start."""
+    """The offset of the buffer at hand, from the segment's first record; `origin` at the start."""
     cdef public list damaged
     """(first, last) of sequences found unreadable, in order."""
     cdef readonly list ranges
@@ -348,7 +348,7 @@ cdef class Scan:
     cdef readonly list segments
     """Of the same: the pairs of records of segments."""
     cdef public uint32_t besides
-    """What a message counts for besides its parts, and `headed` more when it has headers."""
+    """The bytes that a message counts for besides its parts, and `headed` more when it has headers."""
     cdef public uint32_t headed
     cdef readonly uint64_t messages
     cdef readonly uint64_t message_bytes
@@ -529,7 +529,7 @@ cdef class Scan:
             self._take(out, data, &r)
 
     cdef inline size_t _weight(self, hr_record_t *r) noexcept:
-        """What the message at hand counts for, with what its TTL takes."""
+        """The bytes that the message at hand counts for, those of its TTL included."""
         return self.besides + (self.headed if r.headers else 0) + self._body_n
 
     cdef bint _wanted(self, object filters, hr_record_t *r) except -1:
@@ -827,7 +827,7 @@ cdef class Scan:
 
 
 cdef int64_t expires(const char *body, hr_record_t *r) noexcept:
-    """When a message with a TTL expires; never beyond the end of time."""
+    """The time at which a message with a TTL expires; never beyond the end of time."""
     cdef uint64_t ttl = hr_get64(body)
     if ttl > <uint64_t> (LONGEST - r.time):
         return LONGEST

@@ -174,7 +174,7 @@ cdef int route_one(link_t *l, record_t *record, const char *at, bint maps) excep
 
 
 cdef bint is_named(sub_t *s, bytes subject, bytes queue) noexcept:
-    """Whether a subscription is to this subject in this queue group, byte for byte."""
+    """True if a subscription is to this subject in this queue group, byte for byte."""
     return s.subject_len == <size_t> PyBytes_GET_SIZE(subject) and s.queue_len == <size_t> PyBytes_GET_SIZE(queue) \
         and memcmp(s.subject, PyBytes_AS_STRING(subject), s.subject_len) == 0 \
         and memcmp(s.queue, PyBytes_AS_STRING(queue), s.queue_len) == 0
@@ -309,7 +309,7 @@ cdef class ServiceLink(Link):
             self._route_published(self.session)
 
     cdef plan_t *_plan(self, bytes subject) except NULL:
-        """Who gets what is published there."""
+        """The plan of receivers of a message that this service publishes to a subject."""
         cdef const char *at = PyBytes_AS_STRING(subject)
         cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(subject)
         return plan_for(self.c.interest, at, n) if self.maps else unmapped_plan(self.c.interest, at, n)
@@ -337,7 +337,7 @@ cdef class ServiceLink(Link):
         return most if most >= 0 else None
 
     def is_alone(self, bytes subject not None) -> bool:
-        """Whether nobody else hears a subject."""
+        """True if no other connection has subscribed to a subject, not even with a wildcard."""
         cdef plan_t *plan
         cdef sub_t *s
         cdef uint32_t i, members
@@ -354,7 +354,7 @@ cdef class ServiceLink(Link):
         return True
 
     def listens(self, bytes subject not None, bytes queue not None=b"") -> bool:
-        """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
+        """True if somebody has subscribed to exactly this subject, in this queue group; b"": in none.
 
         Interest of other servers counts. Who watches a wider subject does not count.
         """

@@ -21,6 +21,6 @@ cdef int end_hop(link_t *l, msg_t *m, bint is_sent) except -1
 
 
 cdef inline bint asks_for_trace(link_t *l, interest_t *it, msg_t *m) noexcept:
-    """Whether a message may want to be traced, by the names of its headers."""
+    """True if a message may want to be traced, by the names of its headers."""
     return m.header_len and l.router.tracer != NULL and is_marked(
         m.body, m.header_len, it == NULL or it.is_traced)
