@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from headrace.core.tracing import Kind, MessageTrace, Party, disabled, stored, wanted
+from headrace.core.tracing import Kind, MessageTrace, TracedConnection, disabled, stored, wanted
 from headrace.protocol.jetstream.headers import FIRST_LINE
 from headrace.server.monitor.text import encode
 
@@ -47,7 +47,7 @@ def _check_block(block: bytes) -> None:
     sent: list[MessageTrace] = []
     for kind in (Kind.CLIENT, Kind.ROUTER):
         trace = MessageTrace(
-            source=Party(kind, 1, "n"),
+            source=TracedConnection(kind, 1, "n"),
             account="A",
             subject="s",
             wanted=asked,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.core.tracing import DEST, Kind, MessageTrace, Party, disabled, wanted
+from headrace.core.tracing import DEST, Kind, MessageTrace, TracedConnection, disabled, wanted
 
 if TYPE_CHECKING:
     import random
@@ -45,7 +45,7 @@ class Tracer:
             return True if dest == "drop" else disabled(headers)
         self.begun += 1
         trace = _Trace(
-            source=_SOMEBODY.trace_party,
+            source=_SOMEBODY.traced_connection,
             account="A",
             subject=subject.decode("latin-1"),
             wanted=asked,
@@ -71,7 +71,7 @@ class _Trace(MessageTrace):
 
 
 class _Somebody:
-    trace_party = Party(Kind.ROUTER, 1, "somebody")
+    traced_connection = TracedConnection(Kind.ROUTER, 1, "somebody")
 
 
 _SOMEBODY: Final = _Somebody()

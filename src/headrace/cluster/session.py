@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from headrace import limits
-from headrace.core.tracing import Party
+from headrace.core.tracing import TracedConnection
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 
@@ -56,7 +56,7 @@ class Session(ABC):
         self._ping_timer: Timer | None = None
 
     @property
-    def party(self) -> Wire:
+    def connection(self) -> Wire:
         """The connection that ends when the link is doomed."""
         return self.wire
 
@@ -95,9 +95,9 @@ class Session(ABC):
     trace_kind: ClassVar[Kind]
 
     @property
-    def trace_party(self) -> Party:
+    def traced_connection(self) -> TracedConnection:
         """The peer as traces name it."""
-        return Party(self.trace_kind, self.wire.number, self.trace_name)
+        return TracedConnection(self.trace_kind, self.wire.number, self.trace_name)
 
     @property
     @abstractmethod

@@ -43,7 +43,7 @@ class Kind(IntEnum):
     LEAF = 4
 
 
-class Party(Struct, frozen=True):
+class TracedConnection(Struct, frozen=True):
     """A connection that a message comes from, or goes to."""
 
     kind: Kind
@@ -148,7 +148,7 @@ class MessageTrace:
     def __init__(
         self,
         *,
-        source: Party,
+        source: TracedConnection,
         account: str,
         subject: str,
         wanted: Wanted,
@@ -213,10 +213,10 @@ class MessageTrace:
         self, session: Any, account: bytes | None, subscription: bytes, queue: bytes, error: str | None
     ) -> None:
         """A connection gets it, or not for that reason. `account`: where; None for routes and gateways."""
-        party: Party = session.trace_party
+        connection: TracedConnection = session.traced_connection
         name = _text(account) if account is not None else self._account
         optional = {
-            "name": party.name,
+            "name": connection.name,
             "hop": self._next,
             "acc": name if name != self._account else "",
             "sub": _text(subscription),
@@ -225,7 +225,7 @@ class MessageTrace:
         }
         self._next = ""
         said = {key: value for key, value in optional.items() if value}
-        self._add("eg", kind=int(party.kind), cid=party.number, **said)
+        self._add("eg", kind=int(connection.kind), cid=connection.number, **said)
 
     def next_hop(self, headers: bytes) -> bytes:
         """The headers for one more server that it goes to."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from headrace.core.tracing import Kind, Party
+from headrace.core.tracing import Kind, TracedConnection
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
@@ -38,35 +38,35 @@ if TYPE_CHECKING:
 
 
 class ClientOps(ConnectionLog):
-    """The session of a link, as the engine calls it; `party` is the client's own.
+    """The session of a link, as the engine calls it; `connection` is the client's own.
 
     `cid`: the number of the client, which older routes are told with its subscriptions.
     """
 
-    __slots__ = ("_server", "cid", "party")
+    __slots__ = ("_server", "cid", "connection")
 
     _server: SessionHost
 
     def __init__(self, server: SessionHost, session: ClientSession) -> None:
         self._server = server
-        self.party = session
+        self.connection = session
         self.cid = session.cid
 
     @property
     def address(self) -> str:
         """The host at the other end."""
-        return self.party.address
+        return self.connection.address
 
     @property
     def label(self) -> str:
         """The head of this client's log lines."""
-        return self.party.label
+        return self.connection.label
 
     # -- CONNECT ----------------------------------------------------------------------------------
 
     def connect(self, text: bytes) -> None:
         """CONNECT, the first or a later one."""
-        session = self.party
+        session = self.connection
         try:
             options = session.options.merged(text).completed(session.stand_ins)
         except ProtocolError as problem:
@@ -98,18 +98,18 @@ class ClientOps(ConnectionLog):
         keys, signature, nonce = (
             self._server.options.trusted_proxies,
             options.proxy_sig,
-            self.party.credentials.nonce,
+            self.connection.credentials.nonce,
         )
         found = (key for key in keys if nkeys.verify_signature(key, nonce, signature))
-        self.party.proxy_key = next(found, "")
-        return bool(self.party.proxy_key)
+        self.connection.proxy_key = next(found, "")
+        return bool(self.connection.proxy_key)
 
     def _decide_later(self, options: ConnectOptions, decision: _Decision) -> None:
-        self.party.link.hold()
+        self.connection.link.hold()
         self._server.tasks.run(self._decided(options, decision))
 
     async def _decided(self, options: ConnectOptions, decision: _Decision) -> None:
-        session = self.party
+        session = self.connection
         try:
             identity = await decision()
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it, or left waiting
@@ -122,7 +122,7 @@ class ClientOps(ConnectionLog):
         session.go_on()
 
     def _authenticated(self, options: ConnectOptions, identity: Identity | None) -> None:
-        session = self.party
+        session = self.connection
         if identity is not None and identity.proxy_required and not session.proxy_key:
             self.debug("proxy connection required")
             session.refusal = CloseReason.PROXY_REQUIRED
@@ -162,7 +162,7 @@ class ClientOps(ConnectionLog):
         if identity.token is not None:
             if identity.user in (None, identity.token.user, options.nkey, options.user):
                 return options
-        elif self.party.credentials.mapped_certificates is None or options.nkey:
+        elif self.connection.credentials.mapped_certificates is None or options.nkey:
             return options
         elif options.user:
             text = f"User {quoted(options.user)} found in connect proto, but user required from cert"
@@ -170,7 +170,7 @@ class ClientOps(ConnectionLog):
         return replace(options, user=identity.user or "", nkey="", auth_token="")
 
     def _authentication_failed(self, options: ConnectOptions) -> None:
-        session = self.party
+        session = self.connection
         session.options = options  # monitoring shows who it said it was
         default = self._server.accounts.default
         if session.account is not default:
@@ -183,12 +183,12 @@ class ClientOps(ConnectionLog):
     def _is_nobody(self) -> bool:
         """True if no credentials were asked for and none given: the one case where CONNECT keeps
         subscriptions."""
-        identity = self.party.identity
+        identity = self.connection.identity
         return identity is not None and identity.user is None
 
     def _enters(self, identity: Identity) -> bool:
         """Take a place in the account of an identity, if its limits leave one. Subscriptions are gone."""
-        session, account = self.party, self._server.accounts[identity.account]
+        session, account = self.connection, self._server.accounts[identity.account]
         if account is not session.account:
             session.membership.leave()
             session.identity = identity  # monitoring shows where it wanted to
@@ -202,7 +202,7 @@ class ClientOps(ConnectionLog):
 
     def op_before_connect(self) -> None:
         """Let a client in that sends another op where CONNECT was due, or not."""
-        session, access = self.party, self.party.access
+        session, access = self.connection, self.connection.access
         identity = access.authenticator.default_identity(access.connection_type)
         if identity is None or self._server.authorizer is not None or access.maps_certificates:
             session.reject()
@@ -215,7 +215,7 @@ class ClientOps(ConnectionLog):
 
     def first_ping(self) -> None:
         """The first PING after CONNECT: who takes INFO at any time gets one with what CONNECT settled."""
-        session = self.party
+        session = self.connection
         session.has_pinged = True
         if session.has_async_info:
             account = session.identity.account if session.identity else ""
@@ -225,7 +225,7 @@ class ClientOps(ConnectionLog):
 
     def pong(self) -> None:
         """Note a PONG: the client is there, and the round trip is measured."""
-        session = self.party
+        session = self.connection
         session.pings_out = 0
         if session.ping_sent_ns:
             session.rtt_ns = session.estimated_rtt_ns = max(1, monotonic_ns() - session.ping_sent_ns)
@@ -241,11 +241,11 @@ class ClientOps(ConnectionLog):
             info = json.loads(text)
         except (ValueError, RecursionError) as problem:
             self.parse_failed(f"INFO is not valid JSON: {problem}")
-            self.party.link.doom(CloseReason.PROTOCOL_VIOLATION)
+            self.connection.link.doom(CloseReason.PROTOCOL_VIOLATION)
             return
         if info is not None and not isinstance(info, dict):
             self.parse_failed("INFO is not a JSON object")
-            self.party.link.doom(CloseReason.PROTOCOL_VIOLATION)
+            self.connection.link.doom(CloseReason.PROTOCOL_VIOLATION)
 
     def parse_failed(self, text: str) -> None:
         """Log a protocol error; the link is doomed already."""
@@ -254,13 +254,13 @@ class ClientOps(ConnectionLog):
     def failed(self, error: Exception) -> None:
         """End this connection because of a mistake of ours; the others go on."""
         self._say(logging.ERROR, "internal error", error)
-        self.party.link.doom(CloseReason.INTERNAL_ERROR)
+        self.connection.link.doom(CloseReason.INTERNAL_ERROR)
 
     # -- permissions ------------------------------------------------------------------------------
 
     def subscribe_permission(self, subject: bytes, queue: bytes | None) -> int:
         """0 refused, which the client is told, 1 allowed, 2 allowed but each delivery is checked."""
-        found = self.party.permissions.subscribe_permission(subject, queue)
+        found = self.connection.permissions.subscribe_permission(subject, queue)
         if found == REFUSED:
             name = quoted(subject)
             self._violate(f"Subscription to {name}" + (f" using queue {quoted(queue)}" if queue else ""))
@@ -271,7 +271,7 @@ class ClientOps(ConnectionLog):
 
     def publish_refused(self, subject: bytes) -> bool:
         """True when the publication is a permitted response after all."""
-        if self.party.permissions.may_respond(subject):
+        if self.connection.permissions.may_respond(subject):
             return True
         self.refuse_publish(subject)
         return False
@@ -283,14 +283,14 @@ class ClientOps(ConnectionLog):
 
     def note_reply(self, reply: bytes) -> None:
         """Permit responses to a message that is being delivered."""
-        self.party.permissions.note_reply(reply)
+        self.connection.permissions.note_reply(reply)
 
     def subscriptions_exceeded(self) -> None:
         """Log that a subscription was one too many, which the client was told."""
         self.error(TOO_MANY_SUBSCRIPTIONS)
 
     def _violate(self, what: str) -> None:
-        self.party.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode())
+        self.connection.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode())
 
     # -- for services -----------------------------------------------------------------------------
 
@@ -298,14 +298,14 @@ class ClientOps(ConnectionLog):
         """Describe who asks to a service of another account. `service`: the account it passed last."""
         from headrace.server.requester import request_info  # only who imports services pays for loading it
 
-        session = self.party
+        session = self.connection
         account = session.account.name if session.account else ""
         server = self._server.name if names_server else None
         return request_info(session, account=account, shares=shares, service=service, server=server)
 
     def publisher_info(self) -> bytes | None:
         """The account and the user that it has proved to be, for services that keep users apart."""
-        identity = self.party.identity
+        identity = self.connection.identity
         if identity is None or identity.proven is None:
             return None
         return json.dumps({"acc": identity.account, "user": identity.proven}).encode()
@@ -313,13 +313,13 @@ class ClientOps(ConnectionLog):
     # -- traces of messages -----------------------------------------------------------------------
 
     @property
-    def trace_party(self) -> Party:
+    def traced_connection(self) -> TracedConnection:
         """The client as traces name it."""
-        return Party(Kind.CLIENT, self.party.cid, self.party.options.name)
+        return TracedConnection(Kind.CLIENT, self.connection.cid, self.connection.options.name)
 
     def may_trace_to(self, dest: bytes) -> bool:
         """True if traces of its messages may be published there."""
-        return self.party.permissions.may_trace_to(dest)
+        return self.connection.permissions.may_trace_to(dest)
 
     def refuse_publish(self, subject: bytes) -> None:
         """Tell the client that it may not publish there."""

@@ -77,7 +77,7 @@ class Disconnects:
         for link in links:
             if link.session is None:  # it has ended already
                 continue
-            connection: Connection = link.session.party
+            connection: Connection = link.session.connection
             if connection.is_closed:
                 continue
             reason = CloseReason(link.reason)

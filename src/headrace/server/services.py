@@ -12,7 +12,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Delivery, Taking, Tracing, Turning
-from headrace.core.tracing import Kind, Party
+from headrace.core.tracing import Kind, TracedConnection
 from headrace.engine.service import ServiceLink
 from headrace.internal_errors import in_one_line
 
@@ -138,9 +138,9 @@ class ServiceHost:
         return self._tracing.take_trace(trace, sid, subject)
 
     @property
-    def trace_party(self) -> Party:
+    def traced_connection(self) -> TracedConnection:
         """A service is a client to those who trace what it gets."""
-        return Party(Kind.CLIENT, 0, self.name)
+        return TracedConnection(Kind.CLIENT, 0, self.name)
 
     def failed(self, error: Exception, at: str = "") -> None:
         """A mistake of the service: it is served on, and so is everybody else."""

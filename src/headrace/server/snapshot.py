@@ -204,7 +204,7 @@ class ServerMonitor:
     def open_in(self, account: Account) -> Iterable[ConnectionSnapshot]:
         """The open connections of one account, pictured when they are reached."""
         for ops in account.sessions():
-            session: ClientSession = ops.party
+            session: ClientSession = ops.connection
             if not session.is_closed:
                 yield connection_snapshot(session)
 

@@ -18,7 +18,7 @@ from headrace.subjects.transform import RandomBelow, random_below
 
 if TYPE_CHECKING:
     from headrace.core.account import Account
-    from headrace.core.tracing import Party, Wanted
+    from headrace.core.tracing import TracedConnection, Wanted
     from headrace.server.port import LinkHost
     from headrace.server.system.service import SystemService
 
@@ -80,7 +80,7 @@ class Tracer:
         if not self._may_publish(session, found, dest):
             session.refuse_publish(dest)
             return _DROP
-        trace = self._trace(session.trace_party, found, message, asked, dest)
+        trace = self._trace(session.traced_connection, found, message, asked, dest)
         if error is None:
             return trace
         trace.failed(error)
@@ -103,7 +103,7 @@ class Tracer:
             options = found.options.trace
             if options is None:
                 raise _NoTrace
-            if session.trace_party.kind is Kind.CLIENT and not is_chosen(options.sampling, self._below):
+            if session.traced_connection.kind is Kind.CLIENT and not is_chosen(options.sampling, self._below):
                 raise _NoTrace(disables=True)
             dest = options.dest
         subject = dest.encode("utf-8", "replace")
@@ -121,7 +121,7 @@ class Tracer:
     # -- what is told of them ---------------------------------------------------------------------
 
     def _trace(
-        self, source: Party, account: Account, message: _Message, asked: Wanted, dest: bytes
+        self, source: TracedConnection, account: Account, message: _Message, asked: Wanted, dest: bytes
     ) -> MessageTrace:
         subject, _, size = message
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.core.service import Taking
-from headrace.core.tracing import Kind, MessageTrace, Party, Wanted, disabled, stored, wanted
+from headrace.core.tracing import Kind, MessageTrace, TracedConnection, Wanted, disabled, stored, wanted
 
 ASKED: Final = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
 
@@ -89,7 +89,7 @@ def test_what_is_disabled_is_traced_nowhere(change: Any) -> None:
 def _trace(sent: list[MessageTrace], source: Kind = Kind.CLIENT, hop: str = "") -> MessageTrace:
     headers = {"Nats-Trace-Dest": ["t"]} | ({"Nats-Trace-Hop": [hop]} if hop else {})
     return MessageTrace(
-        source=Party(source, 7, ""),
+        source=TracedConnection(source, 7, ""),
         account="A",
         subject="s",
         wanted=Wanted(headers, is_external=False),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.errors import ProtocolError
 from headrace.server.handshakes import secure
 from headrace.server.peers.leafs import client_context, server_name
+from headrace.server.websocket.connections import LeafNode
 from headrace.server.websocket.dialing import Early, Upgrade, leaf_upgrade, open_tunnel
-from headrace.server.websocket.parties import LeafNode
 from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
 if TYPE_CHECKING:

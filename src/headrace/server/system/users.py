@@ -110,7 +110,7 @@ def _subscribers(account: Account | None, payload: bytes) -> int:
     return sum(
         is_wanted(subscribed, subject) and (queue is None or group == queue)
         for ops in (account.sessions() if account else ())
-        for subscribed, group, _, _, _ in ops.party.link.subscriptions()
+        for subscribed, group, _, _, _ in ops.connection.link.subscriptions()
     )
 
 

@@ -16,9 +16,9 @@ from headrace.server.handshakes import secure
 from headrace.server.peers.addresses import reachable
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
+from headrace.server.websocket.connections import Client, LeafNode
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.handshake import Handshake
-from headrace.server.websocket.parties import Client, LeafNode
 from headrace.server.websocket.request import UpgradeRules
 from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.server.port import InfoHost
     from headrace.server.tls_contexts import ServerTLS
     from headrace.server.websocket.request import Upgrade
-    from headrace.server.websocket.transport import Party
+    from headrace.server.websocket.transport import WebSocketConnection
 
     class WebSocketHost(ListenerHost, InfoHost, Protocol):
         """A server, as its WebSocket port sees it."""
@@ -146,7 +146,7 @@ class WebSocketListener(Acceptor):
 
     def _carry(
         self,
-        party: Party,
+        connection: WebSocketConnection,
         transport: asyncio.Transport,
         protocol: ServerProtocol,
         *,
@@ -154,7 +154,7 @@ class WebSocketListener(Acceptor):
     ) -> None:
         server = self._server
         carrier = WebSocketTransport(
-            party,
+            connection,
             protocol,
             buffer=self._buffer,
             is_browser=is_browser,

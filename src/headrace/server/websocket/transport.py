@@ -42,15 +42,15 @@ _MAX_REASON: Final = 123  # bytes in a close frame beside its code
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.TEXT, Opcode.CONT))
 
 
-class Party(Protocol):
-    """The party of a connection: a client, or another server."""
+class WebSocketConnection(Protocol):
+    """A connection that a WebSocket carries: of a client, or of another server."""
 
     @property
     def link(self) -> Link: ...
 
     @property
     def is_unknown(self) -> bool:
-        """True until the party has said who it is."""
+        """True until the other end has said who it is."""
 
     def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
         """Bytes flow."""
@@ -68,11 +68,11 @@ class Party(Protocol):
 class WebSocketTransport(AsyncioTransport):
     """One connection after its upgrade, at either end."""
 
-    __slots__ = ("_buffer", "_late", "_most", "_party", "_protocol", "_unknown", "_waiting")
+    __slots__ = ("_buffer", "_connection", "_late", "_most", "_protocol", "_unknown", "_waiting")
 
     def __init__(
         self,
-        party: Party,
+        connection: WebSocketConnection,
         protocol: Frames,
         *,
         buffer: memoryview,
@@ -80,8 +80,8 @@ class WebSocketTransport(AsyncioTransport):
         after_tick: Callable[[], None],
         on_stalled: Callable[[AsyncioTransport], None],
     ) -> None:
-        super().__init__(party.link, after_tick, self._connected, on_stalled)
-        self._party = party
+        super().__init__(connection.link, after_tick, self._connected, on_stalled)
+        self._connection = connection
         self._protocol = protocol
         self._buffer = buffer  # shared: what a read puts there is taken out at once
         self._most = FOR_BROWSERS if is_browser else 0
@@ -90,7 +90,7 @@ class WebSocketTransport(AsyncioTransport):
         self._unknown = 0
 
     def _connected(self, transport: asyncio.Transport) -> None:
-        self._party.carried(self, transport.get_extra_info("ssl_object"))
+        self._connection.carried(self, transport.get_extra_info("ssl_object"))
 
     def take_early(self, frames: Iterable[Frame], rest: bytes) -> None:
         """Take data that came together with the upgrade: frames, and bytes behind them."""
@@ -99,7 +99,7 @@ class WebSocketTransport(AsyncioTransport):
         self._take_waiting()
 
     def _take_frames(self, frames: Iterable[Frame]) -> None:
-        self._party.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
+        self._connection.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
         self._answer()
 
     # -- asyncio's side
@@ -110,7 +110,7 @@ class WebSocketTransport(AsyncioTransport):
     def buffer_updated(self, nbytes: int) -> None:
         self._link.router.touch()
         self._waiting += self._buffer[:nbytes]
-        if self._party.is_unknown and self._is_too_much(nbytes):
+        if self._connection.is_unknown and self._is_too_much(nbytes):
             self._waiting = b""
         self._take_waiting()
         if self._link.is_held or self._link.is_stalled:
@@ -124,7 +124,7 @@ class WebSocketTransport(AsyncioTransport):
         self._unknown += nbytes
         if self._unknown <= limits.WEBSOCKET_BEFORE_CONNECT:
             return False
-        self._party.error("too many bytes before authentication")
+        self._connection.error("too many bytes before authentication")
         self._link.doom(CloseReason.AUTHENTICATION_VIOLATION)
         return True
 
@@ -155,7 +155,7 @@ class WebSocketTransport(AsyncioTransport):
         """The client has closed, or sent what is no WebSocket."""
         problem = self._protocol.parser_exc
         if problem is not None:
-            self._party.error(f"read error: {problem}")
+            self._connection.error(f"read error: {problem}")
         self._link.doom(CloseReason.CLIENT_CLOSED if problem is None else CloseReason.READ_ERROR)
 
     def resume_writing(self) -> None:
@@ -193,7 +193,7 @@ class WebSocketTransport(AsyncioTransport):
             transport.writelines(self._protocol.data_to_send())
         transport.close()
         if transport.get_write_buffer_size():
-            self._party.later(LINGER, transport.abort)
+            self._connection.later(LINGER, transport.abort)
 
     def resume(self) -> None:
         self._take_waiting()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """As `headrace.server.websocket.transport.Party` says."""
+    """As `headrace.server.websocket.transport.WebSocketConnection` says."""
 
     __slots__ = ("_server", "_session", "error", "take")
 
@@ -48,7 +48,7 @@ class Client:
 
 
 class LeafNode:
-    """As `headrace.server.websocket.transport.Party` says."""
+    """As `headrace.server.websocket.transport.WebSocketConnection` says."""
 
     __slots__ = ("_connection", "_server", "error")
 
