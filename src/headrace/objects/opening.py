@@ -34,6 +34,9 @@ def open_store(location: str, **options: Any) -> ObjectStore:
 def open_async_store(url: str, **options: Any) -> AsyncObjectStore:
     """A URL, also `file://`: a directory as an object store has it, with no folder to make or left empty.
 
+    In a directory `create` needs no lock (obstore makes a hard link), but nothing is synced: a power loss may
+    take what was put.
+
     Raises: UnsupportedError without obstore, StoreError for a URL or options that it does not know.
     """
     from headrace.objects.remote import AsyncRemoteStore
