@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, LONGEST_ID, SEQUENCE
+from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, SEQUENCE
 from headrace.jetstream.batch.staging import Staged
 from headrace.jetstream.stream.features import Feature
 from headrace.jetstream.stream.publication import Duplicate, Kind
@@ -67,7 +67,7 @@ class AtomicBatches(Feature):
             self._forget(batch_id)
 
     def _receive(self, stream: StreamPort, batch_id: bytes, p: Publication) -> None:
-        number = _check(stream, batch_id, p)
+        number = _check(stream, p)
         commit = block.value(p.headers, COMMIT) if block.has(p.headers, COMMIT) else None
         size = number - (commit == _WITHOUT_LAST)
         batch = self._batches.get(batch_id) or self._begin(stream, batch_id, number, size)
@@ -165,13 +165,9 @@ class AtomicBatches(Feature):
         self._effects.batches.atomic -= 1
 
 
-def _check(stream: StreamPort, batch_id: bytes, p: Publication) -> int:
+def _check(stream: StreamPort, p: Publication) -> int:
     """Check a message of a batch on its own, and return its batch sequence. Raises: ApiError."""
-    stream.acceptance.judge(Kind.ARRIVING, p)
-    if not stream.config.allow_atomic:
-        raise ApiError(10174)
-    if len(batch_id) > LONGEST_ID:
-        raise ApiError(10179)
+    stream.acceptance.judge(Kind.OF_ATOMIC, p)
     number = whole(block.value(p.headers, SEQUENCE))
     if number is None:
         raise ApiError(10175)

@@ -160,9 +160,7 @@ class FastBatches(Feature):
     def _check(self, p: Publication) -> Place:
         """Check a message of a batch on its own. Raises: ApiError."""
         stream = self._stream
-        stream.acceptance.judge(Kind.ARRIVING, p)
-        if not stream.config.allow_batched:
-            raise ApiError(10205)
+        stream.acceptance.judge(Kind.OF_FAST, p)
         place = place_of(p.reply)
         if place is None:
             raise ApiError(10206)

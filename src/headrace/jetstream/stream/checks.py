@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.jetstream.batch.headers import ID as BATCH_ID
+from headrace.jetstream.batch.headers import LONGEST_ID
 from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream import counters
 from headrace.jetstream.stream.acceptance import Check, Table
@@ -50,6 +52,14 @@ def has_counters(config: StreamConfig) -> bool:
 
 def has_no_counters(config: StreamConfig) -> bool:
     return not config.allow_msg_counter
+
+
+def has_no_atomic(config: StreamConfig) -> bool:
+    return not config.allow_atomic
+
+
+def has_no_fast(config: StreamConfig) -> bool:
+    return not config.allow_batched
 
 
 def has_ttls(config: StreamConfig) -> bool:
@@ -107,6 +117,22 @@ def check_header_size(_before: Before, p: Publication) -> None:
 def trace(before: Before, p: Publication) -> None:
     if p.trace is not None:
         p.trace.judged(p.subject, wanted=before.wants(p.subject))
+
+
+# -- batches -------------------------------------------------------------------------------------------
+
+
+def refuse_atomic(_before: Before, _p: Publication) -> None:
+    raise ApiError(10174)
+
+
+def check_batch_id(_before: Before, p: Publication) -> None:
+    if len(hdr.value(p.headers, BATCH_ID)) > LONGEST_ID:
+        raise ApiError(10179)
+
+
+def refuse_fast(_before: Before, _p: Publication) -> None:
+    raise ApiError(10205)
 
 
 # -- counters ------------------------------------------------------------------------------------------
@@ -263,6 +289,7 @@ def keep_ttl(_before: Before, p: Publication) -> None:
 _ALONE: Final = Kind.SINGLE | Kind.TRACED
 _BATCHED: Final = Kind.ATOMIC | Kind.FAST
 _PUBLISHED: Final = _ALONE | _BATCHED
+_ARRIVING: Final = Kind.OF_ATOMIC | Kind.OF_FAST
 _TAKEN_OVER: Final = Kind.SOURCED | Kind.MARKER
 _WHOLE: Final = _ALONE | _TAKEN_OVER
 _SUBJECT_SEQUENCE: Final = (hdr.EXPECTED_SUBJECT_SEQUENCE, hdr.SUBJECT_OF_SEQUENCE)
@@ -272,12 +299,15 @@ _ROLLUP: Final = (hdr.ROLLUP, schedules.PATTERN)  # of a schedule only the last 
 
 # fmt: off
 CHECKS: Final = Table(
-    Check("transform", _ALONE | Kind.SOURCED | Kind.ARRIVING, transform_subject, streams=has_transform),
-    Check("sealed", _WHOLE | Kind.ARRIVING, refuse_sealed, (10109,), streams=is_sealed),
+    Check("transform", _ALONE | Kind.SOURCED | _ARRIVING, transform_subject, streams=has_transform),
+    Check("sealed", _WHOLE | _ARRIVING, refuse_sealed, (10109,), streams=is_sealed),
     Check("request info", _WHOLE, drop_request_info, headers=(_REQUEST_INFO,)),
-    Check("room", Kind.ARRIVING, check_room, (10002, 10023, 10120)),
-    Check("size", _WHOLE | Kind.ARRIVING | Kind.RESTORED, check_size, (10054,), is_compiled=True),
-    Check("header size", _WHOLE | Kind.ARRIVING, check_header_size, (10097,), is_compiled=True),
+    Check("room", _ARRIVING, check_room, (10002, 10023, 10120)),
+    Check("size", _WHOLE | _ARRIVING | Kind.RESTORED, check_size, (10054,), is_compiled=True),
+    Check("header size", _WHOLE | _ARRIVING, check_header_size, (10097,), is_compiled=True),
+    Check("no atomic batches", Kind.OF_ATOMIC, refuse_atomic, (10174,), streams=has_no_atomic),
+    Check("batch id", Kind.OF_ATOMIC, check_batch_id, (10179,), (BATCH_ID,)),
+    Check("no fast ingest", Kind.OF_FAST, refuse_fast, (10205,), streams=has_no_fast),
     Check("last id in a batch", Kind.ATOMIC, refuse_last_id, (10177,), (hdr.EXPECTED_LAST_ID,)),
     Check("increment", _PUBLISHED | _TAKEN_OVER, check_increment, (10171,), (hdr.INCREMENT,)),
     Check("no counter", _PUBLISHED, refuse_increment, (10168,), (hdr.INCREMENT,), has_no_counters),

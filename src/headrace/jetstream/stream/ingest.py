@@ -19,6 +19,7 @@ from headrace.core.tracing import stored
 from headrace.engine.jetstream import Publications, take_publications
 from headrace.engine.publish_lane import PublishLane
 from headrace.errors import LogError, LogFull, MessageTooLarge
+from headrace.jetstream.batch.headers import FAST_SUFFIX
 from headrace.jetstream.stream.checks import may_roll_up
 from headrace.jetstream.stream.dedupe import MSG_ID
 from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Kind, Publication
@@ -224,13 +225,15 @@ class Ingest:
 
     def publish(self, p: Publication) -> None:
         """One message, after all before it."""
+        acceptance = self._stream.acceptance
+        walk = acceptance.rows.walk(p.kind, p.headers)
         try:
-            for feature in self._stream.features:
-                if feature.take(p):
-                    if p.trace is not None and p.done is None:  # no trace tells what becomes of a batch
-                        p.trace.done()
-                    return
-            self._judge(p)
+            if (not walk.is_plain or p.reply.endswith(FAST_SUFFIX)) and self._is_taken(p):
+                return
+            if walk.reads_log or (p.headers and self._is_staged(p)):
+                self.append()
+            walk.judge(acceptance.before, p)
+            p.is_plain = walk.is_plain
         except Duplicate as duplicate:
             self._repeat(p, duplicate.sequence)
         except (ApiError, LogError) as error:
@@ -238,14 +241,14 @@ class Ingest:
         else:
             self.stage(p)
 
-    def _judge(self, p: Publication) -> None:
-        """Judge a message against everything before it. Raises: ApiError, Duplicate, LogError."""
-        acceptance = self._stream.acceptance
-        walk = acceptance.rows.walk(p.kind, p.headers)
-        if walk.reads_log or self._is_staged(p):
-            self.append()
-        walk.judge(acceptance.before, p)
-        p.is_plain = walk.is_plain
+    def _is_taken(self, p: Publication) -> bool:
+        """True if a feature takes a message, and answers it: it belongs to a batch. Raises: LogError."""
+        for feature in self._stream.features:
+            if feature.take(p):
+                if p.trace is not None and p.done is None:  # no trace tells what becomes of a batch
+                    p.trace.done()
+                return True
+        return False
 
     def _repeat(self, p: Publication, sequence: int) -> None:
         """Answers a message that was stored before, when that is durable."""

@@ -33,8 +33,10 @@ class Kind(Flag):
     """A message of a client."""
     TRACED = auto()
     """One that is only traced, and not stored."""
-    ARRIVING = auto()
-    """One of a batch, before its batch is known."""
+    OF_ATOMIC = auto()
+    """One of an atomic batch, as it arrives."""
+    OF_FAST = auto()
+    """One of fast ingest, as it arrives."""
     ATOMIC = auto()
     """One of an atomic batch that is committed."""
     FAST = auto()
