@@ -35,10 +35,6 @@ class Dedupe(IdWindow):
             self.fill()
         return self.newest_id
 
-    @last_id.setter
-    def last_id(self, msg_id: bytes) -> None:
-        self.newest_id = msg_id
-
     def find(self, msg_id: bytes, now_ns: int) -> int:
         """The sequence under which a message with this id was stored in the window; 0: there is none.
 

@@ -419,11 +419,12 @@ class Ingest:
         return None, ApiError(10077, err=str(error)), True
 
     def _append(self, batch: _Batch, first: int) -> None:
-        log, limits = self._stream.log, self._stream.log.limits
+        log = self._stream.log
         if not batch.wanted:
             log.append([], first + len(batch.messages))
-        elif limits.discard_new_per_subject and any(p.rollup for p in batch.notes.values()):
+        elif self._stream.config.discard_new_per_subject and any(p.rollup for p in batch.notes.values()):
             # a subject that is full takes a message that stands for those before it
+            limits = log.limits
             log.limits = replace(limits, discard_new_per_subject=False)
             try:
                 log.append(batch.messages, batch.first)
@@ -439,9 +440,7 @@ class Ingest:
             self._committed(batch, first, copies, time_ns, None)
             self._effects.commit(self._stream.log, self._synced_late)
             return
-        self._effects.commit(
-            self._stream.log, lambda error: self._committed(batch, first, copies, time_ns, error)
-        )
+        self._effects.commit(self._stream.log, partial(self._committed, batch, first, copies, time_ns))
 
     def _synced_late(self, error: StorageError | None) -> None:
         if error is not None:
@@ -472,7 +471,7 @@ class Ingest:
             for feature in stream.features:
                 feature.stored(p, sequence, p.time_ns or time_ns)
         newest = batch.notes.get(count - 1)
-        stream.dedupe.last_id = newest.msg_id if newest else b""
+        stream.dedupe.newest_id = newest.msg_id if newest else b""
 
     def _roll_up(self, p: Publication, sequence: int) -> None:
         """Removes what the message stands for, itself not."""
