@@ -38,6 +38,7 @@ CONSUMERS: Final[dict[str, dict[str, Any]]] = {
     "ranked": {"priority_policy": "prioritized", "priority_groups": ["g"]},
     "replayed": {"replay_policy": "original"},
     "memory": {"mem_storage": True},
+    "pushed": {"deliver_subject": "to.nobody"},
 }
 PULLS: Final = (
     b"", b"1", b"2", b"0", b"{}", b'{"batch":1}', b'{"batch":1,"expires":1000000000}',
