@@ -2,6 +2,12 @@ from collections.abc import Sized
 
 from headrace.engine.consumer import ConsumerCore
 
+class PendingNumbers:
+    counted: int
+    counted_to: int
+    epoch: int
+    next_sequence: int
+
 class SinglePulls:
     def __init__(
         self,
@@ -12,4 +18,5 @@ class SinglePulls:
         *,
         is_plain: bool,
         max_expires: int,
+        first_wait: int,
     ) -> None: ...

@@ -68,6 +68,7 @@ class ServiceHost:
         self.is_alone = self.link.is_alone
         self.listens = self.link.listens
         self.wake = wake
+        self.now_ns = time_ns
         self._log = log
         self._timers = Timers(loop, self.failed)
         self._is_stopped = False
@@ -85,9 +86,6 @@ class ServiceHost:
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
         """Calls `function` once, not before `seconds` are over and never after the service was stopped."""
         return self._timers.call_later(seconds, function)
-
-    def now_ns(self) -> int:
-        return time_ns()
 
     # -- life -------------------------------------------------------------------------------------
 

@@ -90,6 +90,7 @@ class PullDelivery:
             and consumer.tracker.tracks
             and config.priority_policy is PriorityPolicy.NONE,
             max_expires=max(config.max_expires, 0),
+            first_wait=consumer.redelivery.wait_for(0, 0),
         )
 
     def pull(self, reply: bytes, body: bytes) -> None:

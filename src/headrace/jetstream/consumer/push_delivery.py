@@ -100,7 +100,9 @@ class PushDelivery:
     def single_pulls(self) -> SinglePulls:
         """None is granted here."""
         consumer = self._consumer
-        return SinglePulls(consumer, consumer.tracker, consumer.ack_prefix, (), is_plain=False, max_expires=0)
+        return SinglePulls(
+            consumer, consumer.tracker, consumer.ack_prefix, (), is_plain=False, max_expires=0, first_wait=0
+        )
 
     def pull(self, reply: bytes, _body: bytes) -> None:
         self._host.publish(reply, b"", headers=b"NATS/1.0 409 Consumer is push based\r\n\r\n")

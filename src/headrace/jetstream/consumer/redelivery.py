@@ -46,7 +46,7 @@ class Redelivery:
         self._state = state
         self._wake = wake
         self._exhausted = exhausted
-        self._alarm = Alarm(turns, self._check)
+        self.alarm = Alarm(turns, self._check)
         self._odd: set[int] = set()
         """Pending messages whose time is not that of their last delivery: they stand anywhere."""
         self.queue: dict[int, None] = {}
@@ -61,11 +61,11 @@ class Redelivery:
         self._most = max(config.max_deliver, 0)
 
     def stop(self) -> None:
-        self._alarm.cancel()
+        self.alarm.cancel()
 
     def clear(self) -> None:
         """Nothing is pending any more."""
-        self._alarm.cancel()
+        self.alarm.cancel()
         self.queue.clear()
         self.leaving.clear()
         self._odd.clear()
@@ -83,14 +83,14 @@ class Redelivery:
         self._odd.discard(sequence)
         wait = self.wait_for(sequence, self._state.redelivered.get(sequence, 0))
         if wait:
-            self._alarm.by(now_ns + wait + SLACK_NS)
+            self.alarm.by(now_ns + wait + SLACK_NS)
 
     def delay(self, sequence: int, delay_ns: int, now_ns: int) -> None:
         """A pending message is to be sent again in `delay_ns`, which may be long after its time."""
         self.queue.pop(sequence, None)
         self._state.renew(sequence, now_ns - self._ack_wait + delay_ns, last=False)
         self._odd.add(sequence)
-        self._alarm.by(now_ns + max(delay_ns, _SOON_NS))
+        self.alarm.by(now_ns + max(delay_ns, _SOON_NS))
 
     def progress(self, sequence: int, now_ns: int) -> None:
         self._state.renew(sequence, now_ns)
@@ -126,19 +126,19 @@ class Redelivery:
                 self._state.renew(sequence, now)
         self._odd.clear()
         if self._ack_wait:
-            self._alarm.by(now + self._ack_wait + SLACK_NS)
+            self.alarm.by(now + self._ack_wait + SLACK_NS)
         self._wake()
 
     def rearm(self) -> None:
         """Look soon, since the waits have changed."""
         if self._state.pending:
-            self._alarm.at(self._turns.now_ns() + _CHANGED_NS)
+            self.alarm.at(self._turns.now_ns() + _CHANGED_NS)
 
     def restored(self) -> None:
         """The pending messages were read back: they stand in no order that could be relied on."""
         self._odd.update(self._state.pending)
         if self._odd:
-            self._alarm.at(self._turns.now_ns() + SLACK_NS)
+            self.alarm.at(self._turns.now_ns() + SLACK_NS)
 
     # -- the alarm -------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Redelivery:
             state.renew(sequence, now, noted=False)
             self._odd.discard(sequence)
         if state.pending:
-            self._alarm.by(due + SLACK_NS)
+            self.alarm.by(due + SLACK_NS)
         else:
             self.clear()
         if expired:
