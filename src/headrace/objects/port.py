@@ -4,7 +4,8 @@ A key is a path relative to the store, with `/` between its parts. Every method 
 
 What callers may count on, and no more:
 
-- A put is atomic, and durable when it returns. After a StoreError it may have had its effect all the same.
+- A put is atomic, and durable when it returns (but not over `file://`, see `opening`). After a StoreError it
+  may have had its effect all the same.
 - `create` is the one conditional put: of all who create one key exactly one succeeds, for ever. In a
   directory (`local`) that is so among those who hold its lock.
 - A read after a put sees it. A listing may be older than a read: it says where to begin to look.
