@@ -1,4 +1,5 @@
-"""The engine's tests and the kept corpus under the address and undefined-behaviour sanitizers.
+"""The engine's tests, those of the logs that stand on it, and the kept corpus, under the sanitizers of addresses
+and undefined behaviour.
 
     python tests/fuzz/sanitized.py [arguments of pytest]
 
@@ -16,7 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz.engine_copy import ROOT, build
 
-TESTS = ["tests/unit/engine", "tests/fuzz"]
+TESTS = [
+    "tests/unit/engine",
+    "tests/fuzz",
+    "tests/unit/log/test_log_core.py",
+    "tests/unit/log/test_log_memory.py",
+]
 
 
 def main() -> int:
