@@ -226,6 +226,13 @@ class ConsumerConfig(_Config, frozen=True):
     always: ClassVar[frozenset[str]] = frozenset(
         ["deliver_policy", "ack_policy", "replay_policy", "num_replicas"]
     )
+    levels: ClassVar[dict[str, int]] = {
+        "pause_until": 1,
+        "priority_groups": 1,
+        "priority_policy": 1,
+        "priority_timeout": 1,
+    }
+    """As those of a stream. Ack policy `flow_control` needs level 4."""
 
     durable_name: str = ""
     name: str = ""

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.protocol.info import JETSTREAM_API_LEVEL
-from headrace.protocol.jetstream.configs import AckPolicy, PriorityPolicy, StreamConfig
+from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, StreamConfig
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.jetstream.times import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from headrace.protocol.jetstream.configs import ConsumerConfig
 
 API_LEVEL: Final = JETSTREAM_API_LEVEL
 REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
@@ -27,7 +25,8 @@ REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
 VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
-_DEFAULTS: Final = {name: getattr(StreamConfig(), name) for name in StreamConfig.levels}
+_USUAL_STREAM: Final = StreamConfig()
+_USUAL_CONSUMER: Final = ConsumerConfig()
 _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
@@ -41,19 +40,25 @@ def asks_too_much(headers: bytes) -> bool:
 
 def with_stream_level(config: StreamConfig) -> StreamConfig:
     """The configuration that says which level it needs."""
-    needed = (level for name, level in config.levels.items() if getattr(config, name) != _DEFAULTS[name])
-    level = max(needed, default=0)
-    return replace(config, metadata=_with_level(config.metadata, level))
+    return replace(config, metadata=_with_level(config.metadata, _level_of_fields(config)))
 
 
 def with_consumer_level(config: ConsumerConfig) -> ConsumerConfig:
     """The configuration that says which level it needs."""
-    pauses = config.pause_until not in (None, ZERO)
-    has_groups = config.priority_policy is not PriorityPolicy.NONE or config.priority_groups
-    level = 1 if pauses or has_groups or config.priority_timeout else 0
-    if config.ack_policy is AckPolicy.FLOW_CONTROL:
-        level = 4
+    level = 4 if config.ack_policy is AckPolicy.FLOW_CONTROL else _level_of_fields(config)
     return replace(config, metadata=_with_level(config.metadata, level))
+
+
+def _level_of_fields(config: StreamConfig | ConsumerConfig) -> int:
+    usual = _USUAL_STREAM if isinstance(config, StreamConfig) else _USUAL_CONSUMER
+    return max(
+        (
+            level
+            for name, level in config.levels.items()
+            if getattr(config, name) not in (getattr(usual, name), ZERO)
+        ),
+        default=0,
+    )
 
 
 def without_versions(metadata: Mapping[str, str]) -> dict[str, str]:
