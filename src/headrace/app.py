@@ -198,7 +198,7 @@ def _archiving(
         ) from error
     except HeadraceError as error:
         raise StartError(f"STREAM: Failed to start: archive: {error}") from error
-    service.archive = archiver.figures
+    service.archive = archiver.stats
     archiver.start()
     try:
         yield

@@ -110,7 +110,7 @@ class Archiver:
         self._stored = stored
         self._log = log
         self._clock = clock
-        self._figures = ArchiveSnapshot(options.to)
+        self._stats = ArchiveSnapshot(options.to)
         self._failed: dict[bytes, str] = {}
         """The last errors of channels that could not be archived; each is logged once."""
         self._lock = threading.Lock()
@@ -118,9 +118,9 @@ class Archiver:
         self._asked: concurrent.futures.Future[Any] | None = None
         self._thread = threading.Thread(target=self._work, name="headrace-archiver", daemon=True)
 
-    def figures(self) -> ArchiveSnapshot:
-        """The figures of the archiving so far; consistent at any time."""
-        return self._figures
+    def stats(self) -> ArchiveSnapshot:
+        """The statistics of the archiving so far; consistent at any time."""
+        return self._stats
 
     def start(self) -> None:
         """Begins; call it on the loop."""
@@ -161,7 +161,7 @@ class Archiver:
                 self._archive(name)
         for name in self._failed.keys() - set(names):
             del self._failed[name]
-        self._figures = replace(self._figures, rounds=self._figures.rounds + 1, last_ns=self._clock())
+        self._stats = replace(self._stats, rounds=self._stats.rounds + 1, last_ns=self._clock())
 
     def _archive(self, name: bytes) -> None:
         options, source = self._options, ChannelSource(self._ask, name)
@@ -174,7 +174,7 @@ class Archiver:
         except HeadraceError as error:
             text = str(error)
             self._count(failures=1)
-            self._figures = replace(self._figures, last_error=f"{shown(name)}: {text}")
+            self._stats = replace(self._stats, last_error=f"{shown(name)}: {text}")
             if self._failed.get(name) != text:
                 self._failed[name] = text
                 self._log.error("STREAM: Channel %s could not be archived: %s", shown(name), text)
@@ -200,8 +200,8 @@ class Archiver:
     def _count(
         self, rows: int = 0, size: int = 0, files: int = 0, removed: int = 0, failures: int = 0
     ) -> None:
-        now = self._figures
-        self._figures = replace(
+        now = self._stats
+        self._stats = replace(
             now,
             rows=now.rows + rows,
             bytes=now.bytes + size,

@@ -114,11 +114,11 @@ def test_monitoring_says_what_was_archived(tmp_path: Path, caplog: pytest.LogCap
 
         def rows() -> int:
             with urlopen(f"{server.monitor_url}/streaming/serverz", timeout=10) as answer:
-                figures: dict[str, Any] = json.load(answer)["archive"]
-            assert figures["to"] == str(tmp_path / "tables")
-            assert figures["failures"] == 0
-            assert "last_error" not in figures
-            return int(figures["rows"])
+                stats: dict[str, Any] = json.load(answer)["archive"]
+            assert stats["to"] == str(tmp_path / "tables")
+            assert stats["failures"] == 0
+            assert "last_error" not in stats
+            return int(stats["rows"])
 
         eventually(rows, 30)
     lines = [record.getMessage() for record in caplog.records if "Archived channel" in record.getMessage()]
@@ -250,7 +250,7 @@ def test_mistake_of_ours_is_a_traceback_and_the_next_round_comes(
         one.start()
         await asyncio.wait_for(done.wait(), 30)
         one.stop()
-        assert one.figures().failures == 1
+        assert one.stats().failures == 1
 
     asyncio.run(work())
     assert any("Archiving failed" in record.getMessage() for record in caplog.records)
@@ -269,7 +269,7 @@ def test_table_of_a_local_store_is_there_for_its_own_lock(tmp_path: Path) -> Non
         one = archiver(tmp_path, lambda: stored, interval=SOON)
         with store.lock():
             one.start()
-            await asyncio.to_thread(eventually, lambda: one.figures().failures > 0, True)
+            await asyncio.to_thread(eventually, lambda: one.stats().failures > 0, True)
         await asyncio.to_thread(eventually, archived_up_to, 9)
         one.stop()
 

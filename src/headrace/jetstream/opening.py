@@ -142,7 +142,7 @@ class JetStreamServer:
                 self._tell_of(account.name, stream)
         self._log.info("Took %.3gms to start JetStream", seconds * 1000)
 
-    def figures(self) -> ServerStats | None:
+    def stats(self) -> ServerStats | None:
         """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
         if self.system is None:
             return None

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """The sessions by their numbers, the oldest first, and the figures of all that ever were.
+    """The sessions by their numbers, the oldest first, and the counters of all that ever were.
 
     `closed` are records of the last ones that are gone, as many as `max_closed_clients`.
     """

@@ -102,7 +102,7 @@ def text_of(wire: bytes) -> str:
     return wire.decode("utf-8", "replace")
 
 
-def link_figures(connection: PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
+def link_stats(connection: PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
     """The fields of `LinkSnapshot` as they are now, but for the number of subscriptions."""
     link = connection.link
     in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.core.accounts import Accounts
     from headrace.engine.link import Router
     from headrace.server.clients import Clients
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import ConnectionSnapshot, SubscriptionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
@@ -106,7 +106,7 @@ def account_snapshot(account: Account, loaded_ns: int) -> AccountSnapshot:
         options=account.options,
         connections=account.connections,
         leafnodes=account.leafnodes,
-        sublist=_figures([account]),
+        sublist=_stats([account]),
         loaded_ns=loaded_ns,
         slow_consumers=account.slow_consumers,
         **account.traffic._asdict(),
@@ -196,7 +196,7 @@ class ServerMonitor:
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
         chosen = [each for each in self._server.accounts if account in (None, each.name)]
-        return replace(_figures(chosen), details=lambda: self._listed(chosen))
+        return replace(_stats(chosen), details=lambda: self._listed(chosen))
 
     def accounts(self) -> Sequence[AccountSnapshot]:
         return [account_snapshot(a, self._server.config_load_ns) for a in self._server.accounts]
@@ -249,11 +249,11 @@ class ServerMonitor:
         conflicts = server.routes.mesh.duplicates.conflicts if server.routes is not None else {}
         return HealthSnapshot(next(iter(conflicts.values()), None))
 
-    def jetstream(self) -> JetStreamFigures | None:
+    def jetstream(self) -> JetStreamStats | None:
         hosted = self._server.account_services
         if hosted is None or not isinstance(hosted.services, JetStreamSource):
             return None
-        return hosted.services.figures()
+        return hosted.services.stats()
 
     def _cpu_percent(self) -> float:
         """Of one core, since the last time this was asked."""
@@ -263,14 +263,14 @@ class ServerMonitor:
         return round((used - used_then) / max(now - then, 1) * 1e11, 1)
 
 
-def _figures(accounts: Iterable[Account]) -> SublistSnapshot:
+def _stats(accounts: Iterable[Account]) -> SublistSnapshot:
     """The counters of these accounts' interest, together."""
     total: Counter[str] = Counter()
     max_fanout = 0
     for account in accounts:
-        figures = account.interest.statistics()
-        total.update(figures)
-        max_fanout = max(max_fanout, figures["fanout_max"])
+        stats = account.interest.statistics()
+        total.update(stats)
+        max_fanout = max(max_fanout, stats["fanout_max"])
     lookups, misses = total["matches"], total["misses"]
     return SublistSnapshot(
         num_subscriptions=total["subscriptions"],

@@ -98,7 +98,7 @@ class StreamingService:
         self._start_ns = 0
         self._now_ns: Callable[[], int] = time.time_ns
         self.archive: Callable[[], ArchiveSnapshot] | None = None
-        """Figures of the archive of its channels, where there is one."""
+        """The statistics of the archive of its channels, where there is one."""
 
     # -- life ------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from headrace.server.monitor.source import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
 
 START_NS = 1_795_228_781_081_736_130  # 2026-11-21T02:39:41.08173613Z
 SECOND = 1_000_000_000
@@ -94,7 +94,7 @@ class SampleSource:
     sublist: SublistSnapshot = field(default_factory=lambda: SublistSnapshot(num_subscriptions=0))
     error: str | None = None
     spaces: Sequence[AccountSnapshot] = ()
-    figures: JetStreamFigures | None = None
+    stats: JetStreamStats | None = None
 
     def server(self) -> ServerSnapshot:
         return self.snapshot
@@ -113,5 +113,5 @@ class SampleSource:
     def health(self) -> HealthSnapshot:
         return HealthSnapshot(self.error)
 
-    def jetstream(self) -> JetStreamFigures | None:
-        return self.figures
+    def jetstream(self) -> JetStreamStats | None:
+        return self.stats

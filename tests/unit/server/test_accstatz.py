@@ -88,10 +88,10 @@ def test_figures_are_of_clients_there_and_gone() -> None:
     found = asyncio.run(ours())
 
     (_, [entry]) = found["/accstatz"][1]
-    figures = dict(entry)
-    assert figures["conns"] == 2
-    assert (figures["received"]["msgs"], figures["received"]["bytes"]) == (1 + 2, 5 + 4)
-    assert (figures["sent"]["msgs"], figures["sent"]["bytes"]) == (1 + 2, 5 + 6)
+    stats = dict(entry)
+    assert stats["conns"] == 2
+    assert (stats["received"]["msgs"], stats["received"]["bytes"]) == (1 + 2, 5 + 4)
+    assert (stats["sent"]["msgs"], stats["sent"]["bytes"]) == (1 + 2, 5 + 6)
     names = [dict(entry)["acc"] for entry in found["/accstatz?unused=1"][1][1]]
     assert names == ["$G", "A", "B", "SYS"]
 

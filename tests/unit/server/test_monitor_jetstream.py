@@ -75,7 +75,7 @@ class Account:
 
 
 @dataclass
-class Figures:
+class Stats:
     accounts: list[Account]
     store_dir: str = "/d/jetstream"
     max_memory: int = 1000
@@ -101,7 +101,7 @@ SPACES = [
 
 def source(**changes: Any) -> SampleSource:
     mirror = {"mirror": {"name": "S", "lag": 2, "active": 11, "external": {"api": "x", "deliver": "y"}}}
-    figures = Figures(
+    stats = Stats(
         [Account("A", streams=[Stream("S", consumers=["C", "D"]), Stream("R", origins=mirror)]), Account("B")]
     )
     return SampleSource(
@@ -110,7 +110,7 @@ def source(**changes: Any) -> SampleSource:
             AccountSnapshot(options=o, sublist=SublistSnapshot(num_subscriptions=0), loaded_ns=NOW_NS)
             for o in SPACES
         ],
-        figures=dataclasses.replace(figures, **changes),
+        stats=dataclasses.replace(stats, **changes),
     )
 
 
@@ -149,8 +149,8 @@ def test_jsz_without_options_has_totals_and_no_accounts() -> None:
     assert {name: document[name] for name in HEAD} == HEAD
     assert document["config"] == CONFIG
     assert document["limits"] == LIMITS
-    figures = [document[name] for name in ("streams", "consumers", "messages", "bytes", "total")]
-    assert figures == [2, 2, 10, 380, 2]
+    stats = [document[name] for name in ("streams", "consumers", "messages", "bytes", "total")]
+    assert stats == [2, 2, 10, 380, 2]
 
 
 def test_jsz_accounts_have_their_limits_and_no_streams() -> None:
@@ -239,10 +239,10 @@ def test_jsz_without_jetstream_says_so() -> None:
 
 def test_varz_and_events_have_the_section() -> None:
     given = source()
-    assert given.figures is not None
-    document = varz(given.server(), {}, given.figures)
+    assert given.stats is not None
+    document = varz(given.server(), {}, given.stats)
     assert document["jetstream"] == {"config": CONFIG, "stats": HEAD, "limits": LIMITS}
-    hidden = section(JETSTREAM, given.figures, shows_directory=False)
+    hidden = section(JETSTREAM, given.stats, shows_directory=False)
     assert "store_dir" not in hidden["config"]
 
 
@@ -255,7 +255,7 @@ def test_varz_and_events_have_the_section() -> None:
     ],
 )
 def test_sync_policy_is_shown(sync: str, shown: dict[str, object]) -> None:
-    config = section(replace(JETSTREAM, sync=sync), Figures([]))["config"]
+    config = section(replace(JETSTREAM, sync=sync), Stats([]))["config"]
     assert {name: value for name, value in config.items() if name.startswith("sync")} == shown
 
 
@@ -387,8 +387,8 @@ def test_metrics_of_accounts_streams_and_consumers() -> None:
 
 
 def test_queues_show_what_waits_for_the_disk_and_the_api() -> None:
-    figures = Figures([Account("A", streams=[Stream("S", waiting=3), Stream("T")])], api_inflight=2)
-    source = SampleSource(figures=figures)
+    stats = Stats([Account("A", streams=[Stream("S", waiting=3), Stream("T")])], api_inflight=2)
+    source = SampleSource(stats=stats)
     busy = {
         "JetStream API queue": {"pending": 2},
         "[ACC:A] stream 'S' messages": {"pending": 3},

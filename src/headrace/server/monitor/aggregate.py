@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.engine.route import RouteLink
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import (
         AccountSnapshot,
         ConnectionSnapshot,
@@ -289,7 +289,7 @@ class Whole:
             return HealthSnapshot(f"process {self._facts.missing} is not running")
         return combined([self._own.health(), *(each.health for each in self._others)])
 
-    def jetstream(self) -> JetStreamFigures | None:
+    def jetstream(self) -> JetStreamStats | None:
         return self._own.jetstream()
 
 

@@ -35,7 +35,7 @@ _STATES: Final = {
     "all": ConnectionState.ANY,
 }
 
-# Most figures are wanted largest first; those in _ASCENDING are not.
+# Most columns are wanted largest first; those in _ASCENDING are not.
 _SORT_KEYS: Final[dict[str, Callable[[ConnectionSnapshot], int | str]]] = {
     "cid": lambda c: c.cid,
     "start": lambda c: c.cid,

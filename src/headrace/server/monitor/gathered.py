@@ -14,7 +14,7 @@ from headrace.server.monitor.source import ConnectionState
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import (
         AccountSnapshot,
         ConnectionSnapshot,
@@ -58,7 +58,7 @@ class Gathered:
     def health(self) -> HealthSnapshot:
         return self._source.health()
 
-    def jetstream(self) -> JetStreamFigures | None:
+    def jetstream(self) -> JetStreamStats | None:
         return self._source.jetstream()
 
 

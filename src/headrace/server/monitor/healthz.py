@@ -15,7 +15,7 @@ from headrace.server.monitor import query as options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.server.monitor.jetstream import AccountFigures, JetStreamFigures
+    from headrace.server.monitor.jetstream import AccountStats, JetStreamStats
     from headrace.server.monitor.source import MonitorSource
 
 _NOT_FOUND, _UNAVAILABLE = HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE
@@ -49,15 +49,15 @@ def healthz(source: MonitorSource, query: Mapping[str, str]) -> tuple[int, dict[
         found = _Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", error)
     if found is not None:
         return _document([found], with_details)
-    figures = source.jetstream()
-    if figures is None or server_only or enabled or enabled_only:
+    stats = source.jetstream()
+    if stats is None or server_only or enabled or enabled_only:
         return HTTPStatus.OK, {"status": "ok"}
-    missing = _missing(figures, account, stream, consumer)
+    missing = _missing(stats, account, stream, consumer)
     if missing is not None:
         return _document([missing], with_details)
     broken = [
         failure
-        for each in figures.accounts
+        for each in stats.accounts
         if account in ("", each.name)
         for failure in _broken(each)
         if stream in ("", failure.what[1])
@@ -83,11 +83,11 @@ def _of_options(account: str, stream: str, consumer: str) -> _Failure | None:
     return None
 
 
-def _missing(figures: JetStreamFigures, account: str, stream: str, consumer: str) -> _Failure | None:
+def _missing(stats: JetStreamStats, account: str, stream: str, consumer: str) -> _Failure | None:
     """Return the failure of a request that names an account, stream or consumer that is missing."""
     if not account:
         return None
-    of_account = next((each for each in figures.accounts if each.name == account), None)
+    of_account = next((each for each in stats.accounts if each.name == account), None)
     if of_account is None:
         error = f'JetStream account "{account}" not found'
         return _Failure(_NOT_FOUND, "ACCOUNT", error, "unavailable", (account,))
@@ -101,7 +101,7 @@ def _missing(figures: JetStreamFigures, account: str, stream: str, consumer: str
     return None
 
 
-def _broken(account: AccountFigures) -> Iterator[_Failure]:
+def _broken(account: AccountStats) -> Iterator[_Failure]:
     for stream, reason in account.broken.items():
         error = f"JetStream stream '{account.name} > {stream}' could not be recovered: {reason}"
         yield _Failure(_UNAVAILABLE, "STREAM", error, "unavailable", (account.name, stream))

@@ -23,7 +23,7 @@ _DYNAMIC: Final = ("_nats.ver", "_nats.level")
 Document = dict[str, Any]
 
 
-class StreamFigures(Protocol):
+class StreamStats(Protocol):
     """One stream; `bytes` counts as its state does. `consumers` are the names of those that users see."""
 
     @property
@@ -45,7 +45,7 @@ class StreamFigures(Protocol):
         """Return the infos of consumers as the API has them; `direct`: of those for mirrors and sources."""
 
 
-class AccountFigures(Protocol):
+class AccountStats(Protocol):
     """One account. `broken`: streams that could not be recovered or not be written to, and why."""
 
     @property
@@ -59,12 +59,12 @@ class AccountFigures(Protocol):
     @property
     def api_errors(self) -> int: ...
     @property
-    def streams(self) -> Sequence[StreamFigures]: ...
+    def streams(self) -> Sequence[StreamStats]: ...
     @property
     def broken(self) -> Mapping[str, str]: ...
 
 
-class JetStreamFigures(Protocol):
+class JetStreamStats(Protocol):
     """All of it now. Bytes are of messages; `reserved`: what streams were promised by their limits."""
 
     @property
@@ -88,26 +88,26 @@ class JetStreamFigures(Protocol):
     @property
     def api_inflight(self) -> int: ...
     @property
-    def accounts(self) -> Sequence[AccountFigures]:
+    def accounts(self) -> Sequence[AccountStats]:
         """By name."""
 
 
 @runtime_checkable
 class JetStreamSource(Protocol):
-    """A source of figures. It is called on the event loop and must not block."""
+    """A source of JetStream's statistics. It is called on the event loop and must not block."""
 
-    def figures(self) -> JetStreamFigures | None:
+    def stats(self) -> JetStreamStats | None:
         """None while its stores are not open yet."""
 
 
 def configuration(
-    options: JetStreamOptions, figures: JetStreamFigures, *, shows_directory: bool = True
+    options: JetStreamOptions, stats: JetStreamStats, *, shows_directory: bool = True
 ) -> Document:
     """`sync_always` says that what is acknowledged is on disk."""
     fields: Document = {
-        "max_memory": figures.max_memory,
-        "max_storage": figures.max_storage,
-        "store_dir": figures.store_dir if shows_directory else "",
+        "max_memory": stats.max_memory,
+        "max_storage": stats.max_storage,
+        "store_dir": stats.store_dir if shows_directory else "",
         "sync_interval": round(options.sync_interval * _NS) if options.sync != "never" else 0,
         "sync_always": options.sync == "group",
         "domain": options.domain,
@@ -134,29 +134,27 @@ def limits(options: JetStreamOptions) -> Document:
     return {name: value for name, value in fields.items() if value}
 
 
-def statistics(figures: JetStreamFigures) -> Document:
+def statistics(stats: JetStreamStats) -> Document:
     """The first fields of `/jsz`."""
-    api = {"level": JETSTREAM_API_LEVEL, "total": figures.api_total, "errors": figures.api_errors}
-    if figures.api_inflight:
-        api["inflight"] = figures.api_inflight
+    api = {"level": JETSTREAM_API_LEVEL, "total": stats.api_total, "errors": stats.api_errors}
+    if stats.api_inflight:
+        api["inflight"] = stats.api_inflight
     return {
-        "memory": figures.memory,
-        "storage": figures.storage,
-        "reserved_memory": figures.reserved_memory,
-        "reserved_storage": figures.reserved_storage,
-        "accounts": len(figures.accounts),
+        "memory": stats.memory,
+        "storage": stats.storage,
+        "reserved_memory": stats.reserved_memory,
+        "reserved_storage": stats.reserved_storage,
+        "accounts": len(stats.accounts),
         "ha_assets": 0,
         "api": api,
     }
 
 
-def section(
-    options: JetStreamOptions, figures: JetStreamFigures, *, shows_directory: bool = True
-) -> Document:
+def section(options: JetStreamOptions, stats: JetStreamStats, *, shows_directory: bool = True) -> Document:
     """As it stands in `/varz`, and in events, where nobody needs to know of directories."""
     return {
-        "config": configuration(options, figures, shows_directory=shows_directory),
-        "stats": statistics(figures),
+        "config": configuration(options, stats, shows_directory=shows_directory),
+        "stats": statistics(stats),
         "limits": limits(options),
     }
 

@@ -1,4 +1,4 @@
-"""The figures of `/jsz` as Prometheus metrics.
+"""The numbers of `/jsz` as Prometheus metrics.
 
 Names and labels are those that prometheus-nats-exporter makes of that document (`jetstream_server_…`,
 `jetstream_account_…`, `jetstream_stream_…`, `jetstream_consumer_…`). Accounts, streams and consumers come

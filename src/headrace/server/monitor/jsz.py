@@ -1,7 +1,7 @@
 """`/jsz`: JetStream as a whole, and on demand its accounts, streams and consumers.
 
 Field names and order are the Go server's. There streams of an account come in random order, here as they were
-made. A server without JetStream says that it has none, with every figure at zero.
+made. A server without JetStream says that it has none, with all numbers at zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from headrace.conf.account_options import AccountOptions
-    from headrace.server.monitor.jetstream import AccountFigures, Document, JetStreamFigures, StreamFigures
+    from headrace.server.monitor.jetstream import AccountStats, Document, JetStreamStats, StreamStats
     from headrace.server.monitor.source import MonitorSource
 
     Steps = Generator[None, None, Document]
@@ -64,39 +64,39 @@ def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
     leads = options.boolean(query, "raft")  # what this server leads, which is all of it
     wants_leader, _ = (options.boolean(query, name) for name in ("leader-only", "stream-leader-only"))
     offset, limit = options.integer(query, "offset"), options.integer(query, "limit")
-    server, figures = source.server(), source.jetstream()
+    server, stats = source.server(), source.jetstream()
     head = {"server_id": server.server_id, "now": short_time(server.now_ns)}
-    if figures is None or server.options.jetstream is None:
+    if stats is None or server.options.jetstream is None:
         if wants_leader:
             raise options.QueryError("filtered response: not leader")
         return {**_NOTHING, **head, "disabled": True, **_totals(None, leads=False), "total": 0}
     document: Document = {
-        **jetstream.statistics(figures),
+        **jetstream.statistics(stats),
         **head,
-        "config": jetstream.configuration(server.options.jetstream, figures),
+        "config": jetstream.configuration(server.options.jetstream, stats),
         "limits": jetstream.limits(server.options.jetstream),
-        **_totals(figures, leads=leads),
+        **_totals(stats, leads=leads),
     }
-    chosen = _chosen(figures, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
+    chosen = _chosen(stats, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
     if chosen:
         known = {each.name: each.options for each in source.accounts()}
         details = []
         for each in chosen:
             details.append((yield from _detail(each, known.get(each.name), wanted)))
         document["account_details"] = details
-    document["total"] = len(figures.accounts)
+    document["total"] = len(stats.accounts)
     return document
 
 
 def account_jsz_steps(source: MonitorSource, account: str, query: Mapping[str, str]) -> Steps:
     """One account. Raises: QueryError when there is none of that name, or none with JetStream."""
-    figures = source.jetstream()
-    if figures is None:
+    stats = source.jetstream()
+    if stats is None:
         raise options.QueryError("jetstream not enabled")
     known = {each.name: each.options for each in source.accounts()}
     if account not in known:
         raise options.QueryError(f'account "{account}" not found')
-    found = next((each for each in figures.accounts if each.name == account), None)
+    found = next((each for each in stats.accounts if each.name == account), None)
     if found is None:
         raise options.QueryError(f'account "{account}" not jetstream enabled')
     wanted, _, _ = _wanted(query, follows=False)
@@ -119,10 +119,10 @@ def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, 
     return Wanted(streams, consumers, direct, config), account, lists
 
 
-def _totals(figures: JetStreamFigures | None, *, leads: bool) -> Document:
-    if figures is None:
+def _totals(stats: JetStreamStats | None, *, leads: bool) -> Document:
+    if stats is None:
         return {"config": {"max_memory": 0, "max_storage": 0}, "streams": 0, "consumers": 0, **_sums(())}
-    streams = [stream for account in figures.accounts for stream in account.streams]
+    streams = [stream for account in stats.accounts for stream in account.streams]
     consumers = sum(len(stream.consumers) for stream in streams)
     return {
         "streams": len(streams),
@@ -133,7 +133,7 @@ def _totals(figures: JetStreamFigures | None, *, leads: bool) -> Document:
     }
 
 
-def _sums(streams: Sequence[StreamFigures]) -> Document:
+def _sums(streams: Sequence[StreamStats]) -> Document:
     return {
         "messages": sum(stream.messages for stream in streams),
         "bytes": sum(stream.bytes for stream in streams),
@@ -141,16 +141,16 @@ def _sums(streams: Sequence[StreamFigures]) -> Document:
 
 
 def _chosen(
-    figures: JetStreamFigures, account: str, lists: bool, offset: int, limit: int
-) -> Sequence[AccountFigures]:
+    stats: JetStreamStats, account: str, lists: bool, offset: int, limit: int
+) -> Sequence[AccountStats]:
     """One that is named comes first; one that is not there leaves the choice to the other options."""
-    named = [each for each in figures.accounts if each.name == account]
+    named = [each for each in stats.accounts if each.name == account]
     if named or not lists:
         return named
-    return figures.accounts[offset : offset + limit] if limit > 0 else figures.accounts
+    return stats.accounts[offset : offset + limit] if limit > 0 else stats.accounts
 
 
-def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wanted) -> Steps:
+def _detail(account: AccountStats, known: AccountOptions | None, wanted: Wanted) -> Steps:
     """`reserved_…` are the account's limits, -1 as the largest number, as in the Go server."""
     limits = (known.jetstream or {}).get("") if known is not None else None
     document: Document = {
@@ -178,7 +178,7 @@ def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wante
     return document
 
 
-def _stream(stream: StreamFigures, said: Document, wanted: Wanted) -> Document:
+def _stream(stream: StreamStats, said: Document, wanted: Wanted) -> Document:
     found = {"name": stream.name, **jetstream.configured(said, wanted=wanted.config)}
     document: Document = {name: found[name] for name in _OF_STREAM if name in found}
     for direct, field in ((False, "consumer_detail"), (True, "direct_consumer_detail")):

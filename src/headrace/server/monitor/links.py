@@ -179,7 +179,7 @@ def _accounts(
     for each in gateway.accounts():
         if account not in ("", each.name):
             continue
-        figures = {
+        stats = {
             "no_interest_count": each.refused,
             "interest_only_threshold": _INTEREST_ONLY_THRESHOLD,
             "num_subs": each.num_subscriptions,
@@ -194,5 +194,5 @@ def _accounts(
         yield {
             "name": each.name,
             "interest_mode": each.mode,
-            **{name: value for name, value in figures.items() if value},
+            **{name: value for name, value in stats.items() if value},
         }

@@ -1,11 +1,11 @@
-"""`/metrics`: the figures of `/varz`, `/connz`, `/subsz` and `/healthz` as Prometheus text.
+"""`/metrics`: the numbers of `/varz`, `/connz`, `/subsz` and `/healthz` as Prometheus text.
 
 Names and labels are those that prometheus-nats-exporter makes of a server's JSON, so that dashboards
 made for it work unchanged: `gnatsd_<endpoint>_<field>{server_id="…"}`, nested fields joined by `_`,
 identifying texts as a 1 with the text in the label `value`, times in milliseconds since the Unix epoch.
 Counters carry no `_total` there either and are therefore exposed as gauges.
 
-Figures per connection come only with `?connz_detailed=true`, as they do there with the flag of that name:
+Numbers per connection come only with `?connz_detailed=true`, as they do there with the flag of that name:
 each connection ever seen would be a time series of its own.
 """
 
@@ -37,7 +37,7 @@ _TIME_FIELDS: Final = {"start": "start_ns", "config_load_time": "config_load_tim
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000
 
-_CONNECTION_FIGURES: Final[dict[str, Callable[[ConnectionSnapshot], int]]] = {
+_CONNECTION_STATS: Final[dict[str, Callable[[ConnectionSnapshot], int]]] = {
     "pending_bytes": lambda c: c.pending_bytes,
     "subscriptions": lambda c: c.num_subscriptions,
     "in_bytes": lambda c: c.in_bytes,
@@ -73,15 +73,15 @@ class _ServerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         server = self._source.server()
         connections = list(self._source.connections(ConnectionState.OPEN))
-        figures = self._source.jetstream()
-        yield from _flattened("varz", varz(server, self._request_counts, figures), server)
+        stats = self._source.jetstream()
+        yield from _flattened("varz", varz(server, self._request_counts, stats), server)
         yield from _flattened("subsz", subsz(self._source, {}), server)
-        yield from _page_figures(server, len(connections))
-        for name, figure in _CONNECTION_FIGURES.items():
+        yield from _page_stats(server, len(connections))
+        for name, count in _CONNECTION_STATS.items():
             family = _family("connz", name)
-            _add(family, server, sum(map(figure, connections)))
+            _add(family, server, sum(map(count, connections)))
             if self._detailed:
-                _add_each(family, server, connections, figure)
+                _add_each(family, server, connections, count)
             yield family
         if self._detailed:
             yield from _timings(server, connections)
@@ -110,7 +110,7 @@ def _flattened(
         yield family
 
 
-def _page_figures(server: ServerSnapshot, count: int) -> Iterator[Metric]:
+def _page_stats(server: ServerSnapshot, count: int) -> Iterator[Metric]:
     """Yield the counts of the first page of `/connz`."""
     page = {
         "num_connections": min(count, DEFAULT_LIMIT),
@@ -163,10 +163,10 @@ def _add_each(
     family: Metric,
     server: ServerSnapshot,
     connections: Sequence[ConnectionSnapshot],
-    figure: Callable[[ConnectionSnapshot], int],
+    count: Callable[[ConnectionSnapshot], int],
 ) -> None:
     for connection in connections:
-        _add(family, server, figure(connection), _connection_labels(connection))
+        _add(family, server, count(connection), _connection_labels(connection))
 
 
 def _connection_labels(connection: ConnectionSnapshot) -> dict[str, str]:

@@ -13,7 +13,7 @@ from headrace.server.monitor import query as options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import MonitorSource
 
 
@@ -30,10 +30,10 @@ def ipqueuesz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, obje
     }
 
 
-def _queues(figures: JetStreamFigures | None) -> Iterator[tuple[str, int]]:
-    if figures is None:
+def _queues(stats: JetStreamStats | None) -> Iterator[tuple[str, int]]:
+    if stats is None:
         return
-    yield "JetStream API queue", figures.api_inflight
-    for account in figures.accounts:
+    yield "JetStream API queue", stats.api_inflight
+    for account in stats.accounts:
         for stream in account.streams:
             yield f"[ACC:{account.name}] stream '{stream.name}' messages", stream.waiting

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.conf.account_options import AccountOptions, SubjectPermission
     from headrace.conf.options import Options
     from headrace.server.monitor.combining import Computed, First, Given, Max, Merged, Min, Stated, Sum
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
 
 
 class ConnectionState(Enum):
@@ -361,5 +361,5 @@ class MonitorSource(Protocol):
     def health(self) -> HealthSnapshot:
         """Tell if the server can serve clients now."""
 
-    def jetstream(self) -> JetStreamFigures | None:
+    def jetstream(self) -> JetStreamStats | None:
         """JetStream now; None where it does not run."""

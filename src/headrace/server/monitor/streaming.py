@@ -41,7 +41,7 @@ class NotFoundError(HeadraceError):
 # ---- the port -----------------------------------------------------------------------------------
 
 
-class ArchiveFigures(Protocol):
+class ArchiveStats(Protocol):
     """The archiving since the start; `last_ns` is 0 before the first round ended."""
 
     @property
@@ -64,7 +64,7 @@ class ArchiveFigures(Protocol):
     def last_error(self) -> str: ...
 
 
-class ServerFigures(Protocol):
+class ServerStats(Protocol):
     """The service now; times in ns since 1970 UTC. `role` and `node_id` are empty outside of a cluster.
 
     `sync` says when an acknowledged message is on disk: group, interval or never.
@@ -107,7 +107,7 @@ class ServerFigures(Protocol):
     @property
     def damaged(self) -> int: ...
     @property
-    def archive(self) -> ArchiveFigures | None: ...
+    def archive(self) -> ArchiveStats | None: ...
 
 
 class ChannelLimits(Protocol):
@@ -132,7 +132,7 @@ class StoreLimits(ChannelLimits, Protocol):
     def channels(self) -> Mapping[str, ChannelLimits]: ...
 
 
-class StoreFigures(Protocol):
+class StoreStats(Protocol):
     """`type` is MEMORY or FILE."""
 
     @property
@@ -145,7 +145,7 @@ class StoreFigures(Protocol):
     def total_bytes(self) -> int: ...
 
 
-class SubscriptionFigures(Protocol):
+class SubscriptionStats(Protocol):
     """`client_id` of an offline durable is its last client's; `ack_wait` is in seconds."""
 
     @property
@@ -174,7 +174,7 @@ class SubscriptionFigures(Protocol):
     def is_stalled(self) -> bool: ...
 
 
-class ClientFigures(Protocol):
+class ClientStats(Protocol):
     """`subscriptions` are by channel."""
 
     @property
@@ -184,10 +184,10 @@ class ClientFigures(Protocol):
     @property
     def subs_count(self) -> int: ...
     @property
-    def subscriptions(self) -> Mapping[str, Sequence[SubscriptionFigures]]: ...
+    def subscriptions(self) -> Mapping[str, Sequence[SubscriptionStats]]: ...
 
 
-class ChannelFigures(Protocol):
+class ChannelStats(Protocol):
     """`first_seq` and `last_seq` are 0 while it is empty. Offline durables are subscriptions too."""
 
     @property
@@ -203,7 +203,7 @@ class ChannelFigures(Protocol):
     @property
     def subs_count(self) -> int: ...
     @property
-    def subscriptions(self) -> Sequence[SubscriptionFigures]: ...
+    def subscriptions(self) -> Sequence[SubscriptionStats]: ...
 
 
 @runtime_checkable
@@ -213,20 +213,20 @@ class StreamingSource(Protocol):
     `subscriptions` of a client or channel may be empty when they were not asked for.
     """
 
-    def snapshot_server(self) -> ServerFigures: ...
+    def snapshot_server(self) -> ServerStats: ...
 
-    def snapshot_store(self) -> StoreFigures: ...
+    def snapshot_store(self) -> StoreStats: ...
 
-    def snapshot_clients(self) -> Sequence[ClientFigures]:
+    def snapshot_clients(self) -> Sequence[ClientStats]:
         """All, by ID."""
 
-    def snapshot_client(self, client_id: str, *, subscriptions: bool = ...) -> ClientFigures | None:
+    def snapshot_client(self, client_id: str, *, subscriptions: bool = ...) -> ClientStats | None:
         """None when there is no such client."""
 
     def channel_names(self) -> Sequence[str]:
         """All, sorted."""
 
-    def snapshot_channel(self, name: str, *, subscriptions: bool = ...) -> ChannelFigures | None:
+    def snapshot_channel(self, name: str, *, subscriptions: bool = ...) -> ChannelStats | None:
         """None when there is no such channel."""
 
 
@@ -268,20 +268,20 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
     }
 
 
-def _archive(figures: ArchiveFigures | None) -> dict[str, object]:
+def _archive(stats: ArchiveStats | None) -> dict[str, object]:
     """Only where channels are archived: nats-streaming-server has no such field."""
-    if figures is None:
+    if stats is None:
         return {}
     return {
-        "to": figures.to,
-        "rounds": figures.rounds,
-        "rows": figures.rows,
-        "bytes": figures.bytes,
-        "files": figures.files,
-        "removed": figures.removed,
-        "failures": figures.failures,
-        **(_given("last", short_time(figures.last_ns)) if figures.last_ns else {}),
-        **_given("last_error", figures.last_error),
+        "to": stats.to,
+        "rounds": stats.rounds,
+        "rows": stats.rows,
+        "bytes": stats.bytes,
+        "files": stats.files,
+        "removed": stats.removed,
+        "failures": stats.failures,
+        **(_given("last", short_time(stats.last_ns)) if stats.last_ns else {}),
+        **_given("last_error", stats.last_error),
     }
 
 
@@ -382,7 +382,7 @@ def callback(query: Mapping[str, str]) -> str:
     return name
 
 
-def _identity(server: ServerFigures) -> dict[str, object]:
+def _identity(server: ServerStats) -> dict[str, object]:
     return {"cluster_id": server.cluster_id, "server_id": server.server_id, "now": short_time(server.now_ns)}
 
 
@@ -412,7 +412,7 @@ def _wants_subscriptions(query: Mapping[str, str]) -> bool:
     return _integer(query, "subs") == 1
 
 
-def _client(client: ClientFigures, with_subscriptions: bool) -> dict[str, object]:
+def _client(client: ClientStats, with_subscriptions: bool) -> dict[str, object]:
     document: dict[str, object] = {
         "id": client.id,
         "hb_inbox": client.hb_inbox,
@@ -426,7 +426,7 @@ def _client(client: ClientFigures, with_subscriptions: bool) -> dict[str, object
     return document
 
 
-def _channel(channel: ChannelFigures, with_subscriptions: bool) -> dict[str, object]:
+def _channel(channel: ChannelStats, with_subscriptions: bool) -> dict[str, object]:
     document: dict[str, object] = {
         "name": channel.name,
         "msgs": channel.msgs,
@@ -440,7 +440,7 @@ def _channel(channel: ChannelFigures, with_subscriptions: bool) -> dict[str, obj
     return document
 
 
-def _subscription(subscription: SubscriptionFigures) -> dict[str, object]:
+def _subscription(subscription: SubscriptionStats) -> dict[str, object]:
     return {
         "client_id": subscription.client_id,
         "inbox": subscription.inbox,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import OCSPCacheSnapshot, ServerSnapshot
 
 _PROTOCOL: Final = 1
@@ -37,11 +37,11 @@ FEATURES: Final = {
 
 
 def varz(
-    server: ServerSnapshot, request_counts: Mapping[str, int], figures: JetStreamFigures | None = None
+    server: ServerSnapshot, request_counts: Mapping[str, int], stats: JetStreamStats | None = None
 ) -> dict[str, object]:
     """The document; `request_counts` are requests per endpoint path since the monitor started.
 
-    `figures` are JetStream's, where it runs.
+    `stats` are JetStream's, where it runs.
     """
     return {
         **_identity(server),
@@ -51,7 +51,7 @@ def varz(
         "leaf": _leafnodes(server),
         "mqtt": {},
         "websocket": _websocket(server),
-        "jetstream": _jetstream(server, figures),
+        "jetstream": _jetstream(server, stats),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
         "write_deadline": round(server.options.write_deadline * _NS),
         **_activity(server),
@@ -104,9 +104,9 @@ def _limits(server: ServerSnapshot) -> dict[str, object]:
     }
 
 
-def _jetstream(server: ServerSnapshot, figures: JetStreamFigures | None) -> dict[str, object]:
+def _jetstream(server: ServerSnapshot, stats: JetStreamStats | None) -> dict[str, object]:
     options = server.options.jetstream
-    return {} if options is None or figures is None else jetstream.section(options, figures)
+    return {} if options is None or stats is None else jetstream.section(options, stats)
 
 
 def _cluster(server: ServerSnapshot) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.server.connection_snapshot import link_figures, subscription_snapshot
+from headrace.server.connection_snapshot import link_stats, subscription_snapshot
 from headrace.server.monitor.source import (
     ConnectionSnapshot,
     GatewayAccountSnapshot,
@@ -52,7 +52,7 @@ def _gateway(connection: PeerConnection[GatewaySession]) -> GatewaySnapshot:
             cid=connection.number,
             kind="Gateway",
             type="",
-            **link_figures(connection, session.rtt_ns),
+            **link_stats(connection, session.rtt_ns),
             num_subscriptions=len(session.link.interest_rows()),
             name=remote.server_id,
             tls_version=connection.tls_version,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.dialect import LEGACY_ACCOUNT
 from headrace.conf.account_options import SubjectPermission
-from headrace.server.connection_snapshot import link_figures, subscription_snapshot, text_of
+from headrace.server.connection_snapshot import link_stats, subscription_snapshot, text_of
 from headrace.server.monitor.source import (
     ClusterSnapshot,
     LeafNodesSnapshot,
@@ -48,7 +48,7 @@ def _route(connection: PeerConnection[RouteSession]) -> RouteSnapshot:
         remote_name=remote.server_name,
         did_solicit=session.is_solicited,
         is_configured=session.is_explicit,
-        **link_figures(connection, session.rtt_ns),
+        **link_stats(connection, session.rtt_ns),
         imports=_subjects(remote.imports),
         exports=_subjects(remote.exports),
         num_subscriptions=session.link.subscriptions_count,
@@ -99,7 +99,7 @@ def _leaf(connection: PeerConnection[LeafSession]) -> LeafSnapshot:
         is_spoke=session.is_spoke,
         is_isolated=session.is_isolated,
         account=session.account,
-        **link_figures(connection, session.rtt_ns),
+        **link_stats(connection, session.rtt_ns),
         num_subscriptions=link.subscriptions_count,
         compression=session.compression,
         subjects=lambda: [text_of(subject) for subject, _, _ in link.interest_rows()],

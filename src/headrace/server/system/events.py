@@ -1,4 +1,4 @@
-"""Events of the system account: connections, refusals, accounts, the server's figures, its end.
+"""Events of the system account: connections, refusals, accounts, the server's statistics, its end.
 
 Here live the moments and the timers. Nothing is composed for a subject that nobody listens to, and what
 composes is loaded with the first event. Never lives here: what an event says (`messages`).
@@ -168,7 +168,7 @@ class Events:
             oldest = min(self._told_at.values())
             self._watch(max(oldest + interval - now, 0) / 1e9)
 
-    # -- the server's figures ---------------------------------------------------------------------
+    # -- the server's statistics ------------------------------------------------------------------
 
     def _statsz_due(self) -> None:
         if self._host is None:

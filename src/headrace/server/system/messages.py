@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.core.account import Account
     from headrace.core.accounts import Accounts
-    from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import (
         GatewaySnapshot,
         GatewaysSnapshot,
@@ -123,10 +123,10 @@ class Messages:
         return _encoded(self.server_info())
 
     def statsz(
-        self, server: ServerSnapshot, active_accounts: int, figures: JetStreamFigures | None = None
+        self, server: ServerSnapshot, active_accounts: int, stats: JetStreamStats | None = None
     ) -> bytes:
-        """`figures` are JetStream's, where it runs."""
-        statistics = _statsz(server, active_accounts, figures)
+        """`stats` are JetStream's, where it runs."""
+        statistics = _statsz(server, active_accounts, stats)
         return _encoded({"server": self.server_info(), "statsz": statistics})
 
     # -- answers ----------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def _shortened(duration_ns: int) -> int:
     return duration_ns - duration_ns % 1000 if 1_000 < duration_ns < 1_000_000 else duration_ns
 
 
-def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigures | None) -> Fields:
+def _statsz(server: ServerSnapshot, active_accounts: int, stats: JetStreamStats | None) -> Fields:
     slow, stale = server.slow_consumers, server.stale_connections
     fields: Fields = {
         "start": short_time(server.start_ns),
@@ -245,8 +245,8 @@ def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigu
         fields["gateways"] = [_gateway(each, server.gateways) for each in server.gateways.outbound]
     fields["active_servers"] = 1 + (server.cluster.remotes if server.cluster else 0)
     options = server.options.jetstream
-    if options is not None and figures is not None:
-        fields["jetstream"] = jetstream.section(options, figures, shows_directory=False)
+    if options is not None and stats is not None:
+        fields["jetstream"] = jetstream.section(options, stats, shows_directory=False)
     return {**fields, "gomaxprocs": server.max_procs}
 
 

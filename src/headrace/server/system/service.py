@@ -93,7 +93,7 @@ class SystemService:
     # -- parts, loaded when they are needed -------------------------------------------------------
 
     def statsz(self) -> bytes:
-        """The server's figures now, as an event or an answer."""
+        """The server's statistics now, as an event or an answer."""
         return self._answerer().statsz()
 
     @property
