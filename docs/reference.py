@@ -23,17 +23,16 @@ from headrace.conf import (
     jetstream_options,
     leaf_options,
     peer_options,
-    remote,
     streaming_options,
     tls_options,
     websocket_options,
 )
 from headrace.conf import fields as readers
 from headrace.conf import options as options_module
-from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
 from headrace.conf.options import Options
 from headrace.conf.toplevel import TOP_LEVEL
+from headrace.protocol.durations import format_duration
 from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _defaults(name: str | None) -> dict[str, object]:
         return {}
     modules = (
         *(options_module, account_options, jetstream_options, leaf_options, peer_options, tls_options),
-        *(websocket_options, streaming_options, remote),
+        *(websocket_options, streaming_options),
     )
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     return defaults_of(kind)

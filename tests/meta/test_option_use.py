@@ -17,7 +17,6 @@ from headrace.conf import (
     operator_options,
     options,
     peer_options,
-    remote,
     streaming_options,
     tls_options,
     websocket_options,
@@ -26,7 +25,7 @@ from headrace.conf import (
 STRUCTURES = [
     kind
     for module in (
-        *(options, account_options, peer_options, leaf_options, operator_options, remote),
+        *(options, account_options, peer_options, leaf_options, operator_options),
         *(jetstream_options, streaming_options, tls_options, websocket_options),
     )
     for kind in vars(module).values()

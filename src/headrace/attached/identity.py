@@ -18,7 +18,7 @@ from headrace.errors import StartError
 
 if TYPE_CHECKING:
     from headrace.conf.account_options import AuthorizationOptions
-    from headrace.conf.remote import NATSServerOptions
+    from headrace.conf.streaming_options import NATSServerOptions
 
 
 class Identity:

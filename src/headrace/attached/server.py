@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.conf.options import Options
-    from headrace.conf.remote import NATSServerOptions
-    from headrace.conf.streaming_options import StreamingOptions
+    from headrace.conf.streaming_options import NATSServerOptions, StreamingOptions
     from headrace.core.service import Service
 
 LOOK_FOR_OTHERS: Final = 1.0

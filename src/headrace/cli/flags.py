@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
-from headrace.conf.credentials import AuthorizationBlock
+from headrace.conf.account_options import AuthorizationBlock
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
 

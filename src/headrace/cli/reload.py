@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.cli import running
 from headrace.cli.arguments import UsageError
 from headrace.cli.signals import process_id, signal_process
-from headrace.conf.durations import parse_duration
 from headrace.errors import ConfigError, HeadraceError
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

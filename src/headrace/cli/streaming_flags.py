@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.cli.arguments import Flag, Kind, UsageError
 from headrace.cli.flags import declared
-from headrace.conf.durations import parse_duration
 from headrace.conf.literals import LiteralError, meaning
 from headrace.conf.problems import shown
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import StoreLimits, StreamingOptions
+from headrace.conf.streaming_options import NATSServerOptions, StoreLimits, StreamingOptions
 from headrace.conf.streaming_rules import NO_EFFECT, UNSUPPORTED, Setting
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from headrace.cli.arguments import Given

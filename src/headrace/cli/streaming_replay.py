@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.cli import streaming_access as access
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
 from headrace.cli.streaming_source import shown
-from headrace.conf.durations import parse_duration
 from headrace.protocol.documents import name_of
+from headrace.protocol.durations import parse_duration
 from headrace.protocol.rfc3339 import format_time, parse_time
 
 if TYPE_CHECKING:

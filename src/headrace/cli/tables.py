@@ -20,8 +20,8 @@ from headrace.cli import streaming_access as access
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, exit_code
 from headrace.cli.progress import Meter
 from headrace.cli.streaming_source import shown
-from headrace.conf.durations import parse_duration
 from headrace.conf.literals import meaning
+from headrace.protocol.durations import parse_duration
 from headrace.protocol.rfc3339 import format_time
 
 if TYPE_CHECKING:

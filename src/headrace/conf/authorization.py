@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.account_options import CONNECTION_TYPES, UserOptions
-from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.account_options import CONNECTION_TYPES, AuthorizationBlock, UserOptions, check_credentials
 from headrace.conf.fields import UNSET, Binder, Table, fields_of, lazily, strings, values_of
 from headrace.conf.names import is_user_nkey
+from headrace.conf.options import MonitorAuthorization
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
@@ -43,6 +43,23 @@ def any_authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | Unse
     block = AuthorizationBlock(**values, lists_users="users" in values)
     _check(binder, block, bound, entry.position)
     return block
+
+
+def http_authorization(binder: Binder, entry: Entry) -> MonitorAuthorization | UnsetType:
+    """User and password, or a token; a block that lets everyone in is a problem."""
+    found_before = len(binder.problems)
+    bound = binder.bind_map(entry, _HTTP_AUTHORIZATION)
+    if bound is UNSET:
+        return UNSET
+    given = cast("dict[str, str]", bound.values)
+    user, password, token = (given.get(name) or None for name in ("user", "password", "token"))
+    block = AuthorizationBlock(user=user, password=password, token=token)
+    check_credentials(block, binder.problems, entry.position)
+    if len(binder.problems) > found_before:
+        return UNSET
+    if token is None and (user is None or password is None):
+        return binder.problem("http_authorization needs a user and a password, or a token", entry.position)
+    return MonitorAuthorization(user, password, token)
 
 
 def _check(binder: Binder, block: AuthorizationBlock, bound: Bound, position: Position) -> None:
@@ -119,3 +136,4 @@ _AUTHORIZATION: Final = Table(
         },
     )
 )
+_HTTP_AUTHORIZATION: Final = Table(fields_of(MonitorAuthorization))

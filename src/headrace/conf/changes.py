@@ -19,11 +19,11 @@ from headrace.conf.account_options import (
     SubjectMapping,
     UserOptions,
 )
-from headrace.conf.durations import format_duration
 from headrace.conf.keys import Keyed
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.options import Options
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
+from headrace.protocol.durations import format_duration
 from headrace.structures import defaults_of, hidden_in
 
 if TYPE_CHECKING:

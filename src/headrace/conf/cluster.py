@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf.compression import compression
-from headrace.conf.durations import format_duration
 from headrace.conf.fields import (
     UNSET,
     Binder,
@@ -31,13 +30,13 @@ from headrace.conf.peer_fields import peer_authorization, peer_credentials, peer
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
+from headrace.protocol.durations import format_duration
 from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.account_options import Permissions
-    from headrace.conf.credentials import AuthorizationBlock
+    from headrace.conf.account_options import AuthorizationBlock, Permissions
     from headrace.conf.fields import Bound, UnsetType
     from headrace.conf.problems import Problems
     from headrace.conf.tls_options import TLSOptions

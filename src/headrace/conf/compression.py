@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.durations import format_duration, parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, strings, text
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
+from headrace.protocol.durations import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Reader, UnsetType

@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf.account_options import ExportOptions, ImportOptions, LatencyOptions
-from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, string_of, text, values_of, whole
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field
 
-from headrace.conf.durations import parse_duration
 from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

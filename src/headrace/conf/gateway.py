@@ -23,7 +23,7 @@ from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
-    from headrace.conf.credentials import AuthorizationBlock
+    from headrace.conf.account_options import AuthorizationBlock
     from headrace.conf.fields import Binder, UnsetType
     from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry

@@ -160,7 +160,7 @@ class Options(Keyed, frozen=True):
         None,
         "Who may read the monitoring port; see below. Not in nats-server",
         "map",
-        read="monitoring:http_authorization",
+        read="authorization:http_authorization",
     )
 
     # -- limits of connections

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.account_options import GLOBAL_ACCOUNT
-from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.account_options import GLOBAL_ACCOUNT, AuthorizationBlock, check_credentials
 from headrace.conf.keys import NOT_NEGATIVE
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
@@ -272,7 +271,7 @@ class OptionsBuilder:
             return
         grace, whole_time = self._get("lame_duck_grace_period"), self._get("lame_duck_duration")
         if grace >= whole_time:
-            from headrace.conf.durations import format_duration
+            from headrace.protocol.durations import format_duration
 
             message = (
                 f"lame duck grace period ({format_duration(grace)}) should be strictly lower than"

@@ -16,7 +16,7 @@ from headrace.conf.peer_options import PeerURL, parse_peer_url
 from headrace.conf.tree import ListNode
 
 if TYPE_CHECKING:
-    from headrace.conf.credentials import AuthorizationBlock
+    from headrace.conf.account_options import AuthorizationBlock
     from headrace.conf.fields import Binder, UnsetType
     from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry, Node

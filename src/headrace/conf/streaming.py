@@ -13,8 +13,13 @@ from msgspec.structs import replace
 
 from headrace.conf.fields import UNSET, Field, Table, fields_of, flag, string_of, strings, text
 from headrace.conf.problems import shown
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import ArchiveOptions, ChannelLimits, StoreLimits, StreamingOptions
+from headrace.conf.streaming_options import (
+    ArchiveOptions,
+    ChannelLimits,
+    NATSServerOptions,
+    StoreLimits,
+    StreamingOptions,
+)
 from headrace.conf.streaming_rules import (
     NO_EFFECT,
     UNSUPPORTED,

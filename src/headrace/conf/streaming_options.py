@@ -14,11 +14,10 @@ from headrace.conf.keys import Flag, Keyed, key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.remote import NATSServerOptions
-
 
 _STORE: Final = "Streaming store"
 _LOG: Final = "Streaming log"
+_TLS: Final = "Streaming TLS"
 _CLUSTER: Final = "Streaming cluster"
 
 _SUBSCRIPTIONS: Final = ("max_subs", "maxsubscriptions", "msu")
@@ -110,6 +109,46 @@ class ArchiveOptions(Keyed, frozen=True):
         None, "As `--retain` of `headrace tables archive`: `stream`, `forever` or a duration"
     )
     file_size: int = key(256 << 20, "Bytes that files have, about", shown_default="256MB")
+
+
+class NATSServerOptions(Keyed, frozen=True):
+    """The NATS server elsewhere that streaming uses instead of one of its own, and who to be there.
+
+    `url` may name several with commas between them. At most one of `credentials` (a file with JWT and seed),
+    `nkey_seed_file`, `username` and `token` is set. `secure` asks for TLS, so do the files.
+    """
+
+    HIDDEN = frozenset({"url", "password", "token"})
+
+    url: str
+    credentials: str | None = key(None, "File with a JWT and its seed, read at each connection")
+    nkey_seed_file: str | None = key(None, "File with a seed, read at each connection")
+    username: str | None = key(None, "User", aliases=("user",))
+    password: str | None = key(None, "Password of the user", aliases=("pass",))
+    token: str | None = key(None, "Token")
+    secure: bool = key(
+        False,
+        "Reach the server by TLS, which is done also when it asks for it",
+        flag=Flag(("secure",), "", "Reach the NATS server by TLS", _TLS),
+    )
+    client_cert: str | None = key(
+        None,
+        "Certificate that is shown",
+        flag=Flag(("tls_client_cert",), "file", "Certificate for that", _TLS),
+    )
+    client_key: str | None = key(
+        None,
+        "Its private key",
+        flag=Flag(("tls_client_key",), "file", "Private key for that", _TLS),
+    )
+    client_ca: str | None = key(
+        None,
+        "Authorities that the server's certificate is checked with",
+        aliases=("client_cacert",),
+        flag=Flag(("tls_client_cacert",), "file", "Authorities for that", _TLS),
+    )
+    server_name: str | None = key(None, "Name in the server's certificate", aliases=("server_hostname",))
+    skip_verify: bool = key(False, "Believe any certificate", aliases=("insecure",))
 
 
 class StreamingOptions(Keyed, frozen=True):

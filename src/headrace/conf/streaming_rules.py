@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
 
-from headrace.conf.durations import parse_duration
 from headrace.conf.keys import Flag, Key
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import ArchiveOptions, StoreLimits, StreamingOptions
+from headrace.conf.streaming_options import ArchiveOptions, NATSServerOptions, StoreLimits, StreamingOptions
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

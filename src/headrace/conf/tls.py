@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf import ciphers
-from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, flag, string_of, text
 from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
 from headrace.conf.tree import ListNode, MapNode, Scalar
+from headrace.protocol.durations import parse_duration
 from headrace.structures import defaults_of
 
 if TYPE_CHECKING:

@@ -2,15 +2,13 @@
 
 Here live the rows that read the options of `options.Options`, and those of the keys that are no option by
 themselves. Never lives here: rules between options (`options_builder`), blocks with a table of their own
-(`authorization`, `permissions`, `accounts`, `tls`, `mappings`, `streaming`), what is not yet (`unsupported`).
+(`authorization`, `permissions`, `accounts`, `tls`, `mappings`, `streaming`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.conf import unsupported
-from headrace.conf.durations import format_duration
 from headrace.conf.fields import (
     UNSET,
     Field,
@@ -25,6 +23,7 @@ from headrace.conf.fields import (
 )
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
+from headrace.protocol.durations import format_duration
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Binder, UnsetType
@@ -213,8 +212,29 @@ _OTHER_KEYS: Final = (
     Field(("prof_block_rate",), whole, idle=_PROFILER, binds=False, text="The same"),
 )
 
+_NEVER: Final[frozenset[object]] = frozenset()
+_FALSE: Final[frozenset[object]] = frozenset((False,))
+
+_UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
+    # other servers and other protocols
+    "mqtt": _NEVER,
+    # TLS
+    "ocsp": _FALSE | {("mode", "never")},
+    # "close" is what happens to clients by default.
+    "write_timeout": frozenset(("default", "close")),
+}
+"""Keys of nats-server that are not there, with the values that ask for nothing; none is ignored silently."""
+
+_REASONS: Final = {
+    "ocsp": (
+        "Python's ssl module cannot staple an OCSP response to a handshake: set it to false or remove it, "
+        "and use no certificate that demands a stapled response"
+    ),
+}
+"""Why some of them are not there, and what to do."""
+
 TOP_LEVEL: Final = Table(
     (*fields_of(Options), *_OTHER_KEYS),
-    unsupported.TOP_LEVEL,
-    unsupported.REASONS,
+    _UNSUPPORTED,
+    _REASONS,
 )

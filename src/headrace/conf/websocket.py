@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.account_options import AuthorizationBlock, check_credentials
 from headrace.conf.fields import (
     UNSET,
     Binder,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from headrace.conf import fields
-from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Bound, Field, Table, UnsetType, string_of
 from headrace.conf.problems import Problems, shown
 from headrace.conf.tree import ListNode, MapNode, Scalar, plain
@@ -35,6 +34,7 @@ from headrace.pipelines.spec import (
 )
 from headrace.pipelines.sqltree import read_sql_tree
 from headrace.pipelines.yamltree import read_tree, substitute
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.conf.durations import parse_duration
 from headrace.errors import HeadraceError
+from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

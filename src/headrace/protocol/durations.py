@@ -1,6 +1,6 @@
 """Durations as Go writes them: `2m`, `1h30m`, `300ms`, `1.5s`, `-1s`, `0`.
 
-Here lives parsing and printing, exact to the nanosecond. No clock.
+Here lives parsing and printing: in ns, which is exact, and in seconds, as configurations have them. No clock.
 """
 
 from __future__ import annotations
@@ -75,3 +75,17 @@ def _decimal(ns: int, unit: int) -> str:
     whole, rest = divmod(ns, unit)
     digits = len(str(unit)) - 1
     return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
+
+
+def parse_duration(text: str) -> float:
+    """The duration in seconds.
+
+    Raises: ValueError with the reason.
+    """
+    # Nanoseconds are the unit of the language, so no digits beyond them may appear.
+    return parse_ns(text) / SECOND
+
+
+def format_duration(seconds: float) -> str:
+    """The duration as Go prints it: `2m0s`, `1m30s`, `300ms`."""
+    return format_ns(round(seconds * SECOND))

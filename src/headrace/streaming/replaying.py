@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.conf.durations import parse_duration
 from headrace.engine.columns import ColumnsBuilder
 from headrace.engine.replay import send
 from headrace.errors import LogClosed, LogError, ProtocolError
 from headrace.protocol import columns
+from headrace.protocol.durations import parse_duration
 from headrace.protocol.replay import (
     ARROW,
     EOB,

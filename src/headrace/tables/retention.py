@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from headrace.conf.durations import parse_duration
+from headrace.protocol.durations import parse_duration
 from headrace.tables.errors import SourceChanged
 from headrace.tables.files import sequences_of
 from headrace.tables.rewrite import remove_rows

@@ -21,7 +21,7 @@ from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import ConnectError, ConnectionLostError
 from headrace.client.options import ConnectOptions
 from headrace.conf.account_options import AuthorizationOptions
-from headrace.conf.remote import NATSServerOptions
+from headrace.conf.streaming_options import NATSServerOptions
 from headrace.errors import StartError
 
 if TYPE_CHECKING:

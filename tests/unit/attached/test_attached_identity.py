@@ -14,7 +14,7 @@ from headrace.client.machine import connect_fields
 from headrace.client.options import ConnectOptions
 from headrace.client.server_info import ServerInfo
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
-from headrace.conf.remote import NATSServerOptions
+from headrace.conf.streaming_options import NATSServerOptions
 from headrace.errors import StartError
 from headrace.protocol.nkeys import verify_signature
 

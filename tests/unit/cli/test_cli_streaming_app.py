@@ -14,7 +14,7 @@ from headrace import Options, Server, app
 from headrace.client import stan
 from headrace.conf import streaming_options as conf
 from headrace.conf.jetstream_options import JetStreamOptions
-from headrace.conf.remote import NATSServerOptions
+from headrace.conf.streaming_options import NATSServerOptions
 from headrace.errors import StartError
 from headrace.log.store import FileStore
 

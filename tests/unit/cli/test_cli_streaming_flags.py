@@ -16,8 +16,7 @@ from headrace.cli.flags import groups, help_text, read_invocation
 from headrace.cli.main import main
 from headrace.cli.streaming import run
 from headrace.cli.streaming_flags import CONFIG_FILE, DEBUG_AND_TRACE, GROUPS, PREFIX
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import StoreLimits, StreamingOptions
+from headrace.conf.streaming_options import NATSServerOptions, StoreLimits, StreamingOptions
 from headrace.conf.streaming_rules import NO_EFFECT, UNSUPPORTED
 from headrace.protocol.info import COMPATIBLE_VERSION
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.conf.binding import load_options
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import ArchiveOptions, ChannelLimits, StoreLimits, StreamingOptions
+from headrace.conf.streaming_options import (
+    ArchiveOptions,
+    ChannelLimits,
+    NATSServerOptions,
+    StoreLimits,
+    StreamingOptions,
+)
 from headrace.conf.streaming_rules import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Setting, StreamingFlags
 from headrace.errors import ConfigError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.conf.durations import parse_duration
 from headrace.errors import ProtocolError
 from headrace.protocol.admin import ListRequest, PurgeRequest, read_answer
+from headrace.protocol.durations import parse_duration
 from headrace.protocol.replay import (
     BlockReader,
     Cursor,

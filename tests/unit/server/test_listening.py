@@ -11,8 +11,7 @@ import pytest
 
 from headrace import Options, Server, limits
 from headrace.conf.peer_options import ClusterOptions, PeerURL
-from headrace.conf.remote import NATSServerOptions
-from headrace.conf.streaming_options import StreamingOptions
+from headrace.conf.streaming_options import NATSServerOptions, StreamingOptions
 from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
 from headrace.server.listener import bind

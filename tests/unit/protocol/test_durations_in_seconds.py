@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.conf.durations import format_duration, parse_duration
+from headrace.protocol.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
