@@ -1,5 +1,5 @@
-"""The engine's tests, those of the logs that stand on it, and the kept corpus, under the sanitizers of addresses
-and undefined behaviour.
+"""The engine, the logs that stand on it and the kept corpus, under the sanitizers of addresses and undefined
+behaviour.
 
     python tests/fuzz/sanitized.py [arguments of pytest]
 
