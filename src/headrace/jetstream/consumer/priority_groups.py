@@ -37,6 +37,10 @@ class Verdict(Enum):
 class PriorityGroups:
     """`new_id` makes ids of pinned clients; `pinned(group, id)`, `unpinned(group, reason)` hear of them."""
 
+    __slots__ = (
+        "_alarm", "_groups", "_last_ns", "_new_id", "_pinned", "_policy", "_timeout", "_turns", "_unpinned",
+        "chooses", "is_pinned", "is_prioritized", "pin", "pinned_ns",
+    )  # fmt: skip
     SERVE, PINNED, LATER, WRONG = Verdict.SERVE, Verdict.PINNED, Verdict.LATER, Verdict.WRONG
 
     def __init__(

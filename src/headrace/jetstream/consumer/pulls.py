@@ -60,6 +60,10 @@ class Waiting:
 class Pulls:
     """The requests of one consumer. `heartbeat(inbox)` sends an idle heartbeat; `due` looks at them again."""
 
+    __slots__ = (
+        "_alarm", "_checked_ns", "_groups", "_heartbeat", "_host", "_maximum", "_queue", "_turns", "plain",
+    )  # fmt: skip
+
     def __init__(
         self,
         turns: Turns,
