@@ -51,7 +51,7 @@ class TracedConnection(Struct, frozen=True):
     name: str
 
 
-class Wanted(Struct, frozen=True):
+class TraceRequest(Struct, frozen=True):
     """The trace that headers ask for. `headers`: all of them, as the trace shows them."""
 
     headers: dict[str, list[str]]
@@ -68,7 +68,7 @@ class Wanted(Struct, frozen=True):
         return not self.is_external and self.first("Nats-Trace-Only").lower() in ("1", "true", "on")
 
 
-def wanted(block: bytes) -> Wanted | None:
+def wanted(block: bytes) -> TraceRequest | None:
     """Read the trace that a header block asks for; None: none, or tracing is disabled.
 
     Names count as they are written, but for `traceparent`. Headers without a value, or behind a line that is
@@ -91,7 +91,7 @@ def wanted(block: bytes) -> Wanted | None:
     headers: dict[str, list[str]] = {}
     for name, value in names:
         headers.setdefault(name, []).append(value)
-    return Wanted(headers, is_external=not has_dest)
+    return TraceRequest(headers, is_external=not has_dest)
 
 
 def _lines(block: bytes) -> list[tuple[str, str]]:
@@ -151,7 +151,7 @@ class MessageTrace:
         source: TracedConnection,
         account: str,
         subject: str,
-        wanted: Wanted,
+        wanted: TraceRequest,
         dest: bytes,
         system: str,
         now_ns: Callable[[], int],

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from headrace.log.segment_files import SegmentFiles
 
 
-class Draft(Struct, frozen=True):
-    """Files beside the segments that may be written once everything up to `position` is durable."""
+class PendingCheckpoint(Struct, frozen=True):
+    """A checkpoint and indexes, whose files may be written once everything up to `position` is durable."""
 
     number: int
     position: int
@@ -44,12 +44,12 @@ class Draft(Struct, frozen=True):
 class Copy(Struct, eq=False):
     """A file that is to be durable, together with the log up to `position`, before it is counted on.
 
-    `draft`: the number of the first draft that counts on it.
+    `checkpoint`: the number of the first checkpoint that counts on it.
     """
 
     handle: int
     position: int
-    draft: int
+    checkpoint: int
     is_durable: bool = False
     is_lost: bool = False
     """It could not be made durable and must be given up."""
@@ -70,20 +70,20 @@ class AfterSync:
         self._end: Final = end
         self._lock: Final = lock
         self._doomed: list[tuple[Segment, int, int]] = []
-        """Segments given up, and the position that is durable and the draft that is written before that."""
-        self._drafts: deque[Draft] = deque()
+        """Segments given up; before each a position is to be durable and a checkpoint written."""
+        self._pending: deque[PendingCheckpoint] = deque()
         """The one that waits; the owner adds, `run` takes."""
         self._copies: list[Copy] = []
         self.durable = 0
         """The position up to which the log is known to be durable."""
         self.saved = 0
-        """The number of the last draft that was written, or that failed and left no checkpoint behind."""
+        """The number of the last checkpoint that was written, or that failed and left none behind."""
 
     @property
     def has_work(self) -> bool:
         """True if the next sync has more to do than to make appended bytes durable."""
         buries = self._doomed and self._doomed[0][2] <= self.saved
-        return bool(self._drafts or self._copies or buries)
+        return bool(self._pending or self._copies or buries)
 
     def reached(self, position: int) -> None:
         """Note that the log is durable up to a position. With the lock."""
@@ -91,8 +91,8 @@ class AfterSync:
 
     def run(self) -> None:
         """Do what waited for the log to be durable. A failure costs room and time only."""
-        if self._drafts and self._drafts[0].position <= self.durable:
-            self._write_draft(self._drafts.popleft())
+        if self._pending and self._pending[0].position <= self.durable:
+            self._write_checkpoint(self._pending.popleft())
         self._unlink_doomed()
 
     def _run_unsynced(self) -> None:
@@ -111,33 +111,35 @@ class AfterSync:
         """
         missing = [segment for segment in segments if not segment.is_indexed]
         files = [(s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > BEGINNING]
-        if self._drafts:
+        if self._pending:
             with contextlib.suppress(IndexError):  # `run` may be taking it
-                self._drafts.popleft()
+                self._pending.popleft()
         indexed = [segment for segment in missing if segment is not self._end.active]  # that one grows
         self._end.drafted += 1
-        self._drafts.append(Draft(self._end.drafted, self._end.written, [*files, checkpoint], indexed))
+        self._pending.append(
+            PendingCheckpoint(self._end.drafted, self._end.written, [*files, checkpoint], indexed)
+        )
         self._run_unsynced()
 
-    def _write_draft(self, draft: Draft) -> None:
+    def _write_checkpoint(self, pending: PendingCheckpoint) -> None:
         durable = self._policy is not SyncPolicy.NEVER
         try:
-            for path, data in draft.files:
+            for path, data in pending.files:
                 replace_file(self._fs, path, data, durable=durable)
         except OSError:  # only the next start takes longer
-            if not self._is_forgotten(draft.files[-1][0], durable=durable):
+            if not self._is_forgotten(pending.files[-1][0], durable=durable):
                 return
         else:
-            for segment in draft.indexed:
+            for segment in pending.indexed:
                 segment.is_indexed = True
-        self.saved = draft.number
+        self.saved = pending.number
 
     def _is_forgotten(self, checkpoint: Path, *, durable: bool) -> bool:
         """True if no earlier checkpoint is left: it would count on files that go or change after this one."""
         try:
             remove_file(self._fs, checkpoint, durable=durable)
         except OSError:
-            return False  # they wait for the next draft
+            return False  # they wait for the next checkpoint
         return True
 
     # ---- segments that are given up ---------------------------------------------------------
@@ -149,7 +151,7 @@ class AfterSync:
     @property
     def doomed_bytes(self) -> int:
         """The bytes of segments that were given up and wait for a checkpoint that was not made yet."""
-        return sum(segment.size for segment, _, draft in self._doomed if draft > self._end.drafted)
+        return sum(segment.size for segment, _, checkpoint in self._doomed if checkpoint > self._end.drafted)
 
     @property
     def has_doomed(self) -> bool:

@@ -135,7 +135,7 @@ class Compaction:
     def waiting_bytes(self) -> int:
         """The bytes that the next checkpoint frees; 0: nothing waits for one."""
         drafted = self._segments.drafted
-        waiting = [job for job, copy in self._waiting if drafted < copy.draft]
+        waiting = [job for job, copy in self._waiting if drafted < copy.checkpoint]
         if len(waiting) >= MOST_WAITING:
             return 1 << 62
         return sum(max(job.segment.size - job.size, 1) for job in waiting)
@@ -342,7 +342,7 @@ class Compaction:
             _never_again(job.segment)
             self._discard(job)
             return True
-        if not copy.is_durable or self._after_sync.saved < copy.draft:
+        if not copy.is_durable or self._after_sync.saved < copy.checkpoint:
             return False
         old = job.segment
         job.index.expire_no_sooner(old.index.next_expiry)  # messages may have expired since they were copied

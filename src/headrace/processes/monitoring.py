@@ -17,7 +17,7 @@ from headrace.server.monitor.aggregate import (
     MonitorUnavailable,
     ProcessMonitor,
     ProcessSnapshot,
-    Wanted,
+    SnapshotRequest,
     connection_parts,
     process_snapshot,
 )
@@ -63,7 +63,7 @@ class SnapshotExchange:
 
     # -- the first process ------------------------------------------------------------------------------
 
-    async def ask_all(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
+    async def ask_all(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
         """Those of the other processes that are there. Raises: MonitorUnavailable."""
         number = next(self._numbers)
         packed = pickle.dumps(wanted)
@@ -100,7 +100,7 @@ class SnapshotExchange:
         """Answered in a task: others work in between."""
         server.tasks.run(self._answer(server, number, pickle.loads(question)))
 
-    async def _answer(self, server: Server, number: int, wanted: Wanted) -> None:
+    async def _answer(self, server: Server, number: int, wanted: SnapshotRequest) -> None:
         if self._monitor is None:
             self._monitor = ProcessMonitor(server, self._worker)
         try:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.processes.channel import Channel, Message
     from headrace.processes.plan import Place
-    from headrace.server.monitor.aggregate import ProcessSnapshot, Wanted
+    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
     from headrace.server.worker import JoiningServer
 
 ORPHAN_SECONDS: Final = 15
@@ -279,7 +279,7 @@ class WorkerProcess(app.Process):
     def count_connections(self, connections: int) -> None:
         _SLOT.pack_into(self._share.slots, _SLOT.size * self.index, connections)
 
-    async def process_snapshots(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
+    async def process_snapshots(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
         return await self._exchange.ask_all(wanted)
 
 

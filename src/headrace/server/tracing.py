@@ -18,7 +18,7 @@ from headrace.subjects.transform import RandomBelow, random_below
 
 if TYPE_CHECKING:
     from headrace.core.account import Account
-    from headrace.core.tracing import TracedConnection, Wanted
+    from headrace.core.tracing import TracedConnection, TraceRequest
     from headrace.server.port import LinkHost
     from headrace.server.system.service import SystemService
 
@@ -87,7 +87,7 @@ class Tracer:
         trace.finish()
         return None
 
-    def _place(self, session: Any, account: bytes | None, asked: Wanted) -> tuple[Account, bytes]:
+    def _place(self, session: Any, account: bytes | None, asked: TraceRequest) -> tuple[Account, bytes]:
         """The account of a message and where its traces go. Raises: _NoTrace."""
         origin = asked.first(ORIGIN)
         if origin and not asked.is_external:
@@ -121,7 +121,7 @@ class Tracer:
     # -- what is told of them ---------------------------------------------------------------------
 
     def _trace(
-        self, source: TracedConnection, account: Account, message: _Message, asked: Wanted, dest: bytes
+        self, source: TracedConnection, account: Account, message: _Message, asked: TraceRequest, dest: bytes
     ) -> MessageTrace:
         subject, _, size = message
 
@@ -141,7 +141,7 @@ class Tracer:
             send=send,
         )
 
-    def _send(self, account: Account, dest: bytes, fields: dict[str, Any], asked: Wanted) -> None:
+    def _send(self, account: Account, dest: bytes, fields: dict[str, Any], asked: TraceRequest) -> None:
         """To the account the message came in, if both are still there."""
         server = self._server
         if server.accounts.system is None or server.system.host is None:

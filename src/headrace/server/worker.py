@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from headrace.server.monitor.aggregate import ProcessSnapshot, Wanted
+    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
     from headrace.server.peers.port import HasMesh
 
     class JoiningServer(Protocol):
@@ -58,7 +58,7 @@ class Worker(Protocol):
     def count_connections(self, connections: int) -> None:
         """So many clients are here now."""
 
-    async def process_snapshots(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
+    async def process_snapshots(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
         """Ask the other processes that are there for their snapshots.
 
         Raises: MonitorUnavailable when one does not answer.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.core.service import Taking
-from headrace.core.tracing import Kind, MessageTrace, TracedConnection, Wanted, disabled, stored, wanted
+from headrace.core.tracing import Kind, MessageTrace, TracedConnection, TraceRequest, disabled, stored, wanted
 
 ASKED: Final = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
 
@@ -92,7 +92,7 @@ def _trace(sent: list[MessageTrace], source: Kind = Kind.CLIENT, hop: str = "") 
         source=TracedConnection(source, 7, ""),
         account="A",
         subject="s",
-        wanted=Wanted(headers, is_external=False),
+        wanted=TraceRequest(headers, is_external=False),
         dest=b"t",
         system="$SYS",
         now_ns=lambda: 0,

@@ -49,7 +49,7 @@ class MonitorUnavailable(HeadraceError):
     """A part of the server did not say what monitoring was to show."""
 
 
-class Wanted(Struct, frozen=True):
+class SnapshotRequest(Struct, frozen=True):
     """The parts of a process that its snapshot must have, beside the server itself and its health.
 
     `state`: connections, None for none; `with_subscriptions`: theirs too. `sublist`: the subject index of
@@ -92,7 +92,7 @@ _NOTHING: Final[Listed[Any]] = Listed(())
 _NO_OPTIONS: Final = Options()
 
 
-def process_snapshot(monitor: MonitorSource, wanted: Wanted) -> ProcessSnapshot:
+def process_snapshot(monitor: MonitorSource, wanted: SnapshotRequest) -> ProcessSnapshot:
     """A process now, but for its connections (`connection_parts`); nothing in it is looked up later.
 
     Its options are left out: those of the process that shows it are the same.
@@ -117,7 +117,9 @@ def process_snapshot(monitor: MonitorSource, wanted: Wanted) -> ProcessSnapshot:
     )
 
 
-def connection_parts(monitor: MonitorSource, wanted: Wanted) -> Iterator[tuple[ConnectionSnapshot, ...]]:
+def connection_parts(
+    monitor: MonitorSource, wanted: SnapshotRequest
+) -> Iterator[tuple[ConnectionSnapshot, ...]]:
     """The connections of a process, some at a time; each shows what it is when its part is made."""
     part: list[ConnectionSnapshot] = []
     for each in () if wanted.state is None else monitor.connections(wanted.state):
@@ -130,15 +132,15 @@ def connection_parts(monitor: MonitorSource, wanted: Wanted) -> Iterator[tuple[C
         yield tuple(part)
 
 
-def _settled_route(route: RouteSnapshot, wanted: Wanted) -> RouteSnapshot:
+def _settled_route(route: RouteSnapshot, wanted: SnapshotRequest) -> RouteSnapshot:
     return replace(route, subscriptions=Listed(route.subscriptions()) if wanted.with_interest else _NOTHING)
 
 
-def _settled_leaf(leaf: LeafSnapshot, wanted: Wanted) -> LeafSnapshot:
+def _settled_leaf(leaf: LeafSnapshot, wanted: SnapshotRequest) -> LeafSnapshot:
     return replace(leaf, subjects=Listed(leaf.subjects()) if wanted.with_interest else _NOTHING)
 
 
-def _settled_sublist(sublist: SublistSnapshot, wanted: Wanted) -> SublistSnapshot:
+def _settled_sublist(sublist: SublistSnapshot, wanted: SnapshotRequest) -> SublistSnapshot:
     return replace(sublist, details=Listed(sublist.details()) if wanted.with_details else _NOTHING)
 
 
@@ -235,7 +237,7 @@ def _parted(
 class AggregatedMonitor(ProcessMonitor):
     """At the first process: `whole` shows all of them."""
 
-    async def whole(self, wanted: Wanted) -> Whole:
+    async def whole(self, wanted: SnapshotRequest) -> Whole:
         """All processes as one server. Raises: MonitorUnavailable."""
         worker = self._worker
         others = await worker.process_snapshots(wanted)
@@ -296,23 +298,25 @@ class Whole:
 # -- what an endpoint wants -------------------------------------------------------------------------------
 
 
-def wanted_for(endpoint: str, query: Mapping[str, str]) -> Wanted:
+def wanted_for(endpoint: str, query: Mapping[str, str]) -> SnapshotRequest:
     """Return the parts that an endpoint shows for a query, at least; an invalid query asks for nothing."""
     subs = query.get("subs", "").lower()
     with_subscriptions = subs not in ("", "0", "f", "false")
     match endpoint:
         case "/connz":
             state = {"closed": ConnectionState.CLOSED, "any": ConnectionState.ANY, "all": ConnectionState.ANY}
-            return Wanted(
+            return SnapshotRequest(
                 state=state.get(query.get("state", "").lower(), ConnectionState.OPEN),
                 with_subscriptions=with_subscriptions or bool(query.get("filter_subject")),
             )
         case "/subsz":
-            return Wanted(sublist=True, account=query.get("acc", ""), with_details=with_subscriptions)
+            return SnapshotRequest(
+                sublist=True, account=query.get("acc", ""), with_details=with_subscriptions
+            )
         case "/accountz" | "/accstatz":
-            return Wanted(accounts=True)
+            return SnapshotRequest(accounts=True)
         case "/routez" | "/leafz":
-            return Wanted(with_interest=with_subscriptions)
+            return SnapshotRequest(with_interest=with_subscriptions)
         case "/metrics":
-            return Wanted(state=ConnectionState.OPEN, sublist=True)
-    return Wanted()
+            return SnapshotRequest(state=ConnectionState.OPEN, sublist=True)
+    return SnapshotRequest()

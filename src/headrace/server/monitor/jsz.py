@@ -44,7 +44,7 @@ _NOTHING: Final = {
 }
 
 
-class Wanted(Struct, frozen=True):
+class JszOptions(Struct, frozen=True):
     """The parts of accounts that a request asks for."""
 
     streams: bool = False
@@ -103,7 +103,7 @@ def account_jsz_steps(source: MonitorSource, account: str, query: Mapping[str, s
     return (yield from _detail(found, known[account], wanted))
 
 
-def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, str, bool]:
+def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[JszOptions, str, bool]:
     """Read a request: the parts to show, the account, and whether accounts are listed at all.
 
     `follows`: who asks for consumers sees streams too, and their accounts.
@@ -116,7 +116,7 @@ def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, 
     if follows:
         streams = streams or consumers
         lists = lists or (streams and not account)
-    return Wanted(streams, consumers, direct, config), account, lists
+    return JszOptions(streams, consumers, direct, config), account, lists
 
 
 def _totals(stats: JetStreamStats | None, *, leads: bool) -> Document:
@@ -150,7 +150,7 @@ def _chosen(
     return stats.accounts[offset : offset + limit] if limit > 0 else stats.accounts
 
 
-def _detail(account: AccountStats, known: AccountOptions | None, wanted: Wanted) -> Steps:
+def _detail(account: AccountStats, known: AccountOptions | None, wanted: JszOptions) -> Steps:
     """`reserved_…` are the account's limits, -1 as the largest number, as in the Go server."""
     limits = (known.jetstream or {}).get("") if known is not None else None
     document: Document = {
@@ -178,7 +178,7 @@ def _detail(account: AccountStats, known: AccountOptions | None, wanted: Wanted)
     return document
 
 
-def _stream(stream: StreamStats, said: Document, wanted: Wanted) -> Document:
+def _stream(stream: StreamStats, said: Document, wanted: JszOptions) -> Document:
     found = {"name": stream.name, **jetstream.configured(said, wanted=wanted.config)}
     document: Document = {name: found[name] for name in _OF_STREAM if name in found}
     for direct, field in ((False, "consumer_detail"), (True, "direct_consumer_detail")):
