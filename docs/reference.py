@@ -22,6 +22,7 @@ from headrace.conf import (
     account_options,
     jetstream_options,
     leaf_options,
+    operator_options,
     peer_options,
     streaming_options,
     tls_options,
@@ -130,7 +131,7 @@ def _defaults(name: str | None) -> dict[str, object]:
         return {}
     modules = (
         *(options_module, account_options, jetstream_options, leaf_options, peer_options, tls_options),
-        *(websocket_options, streaming_options),
+        *(websocket_options, streaming_options, operator_options),
     )
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     return defaults_of(kind)

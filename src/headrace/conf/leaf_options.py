@@ -12,7 +12,6 @@ from msgspec import Struct
 from headrace import limits
 from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.conf.keys import Keyed, key
-from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from headrace.conf.peer_options import PeerURL
@@ -66,16 +65,22 @@ class ClientTLS(Struct, frozen=True):
     insecure: bool = False
 
 
-class LeafProxy(Discreet, frozen=True):
+class LeafProxy(Keyed, frozen=True):
     """An HTTP proxy on the way to a hub. `timeout` None: that for reaching the hub."""
 
     HIDDEN = frozenset({"password"})
 
     host: str
     port: int
-    user: str = ""
-    password: str = ""
-    timeout: float | None = None
+    user: str = key("", "User the proxy asks for", name="username")
+    password: str = key("", "And its password")
+    timeout: float | None = key(
+        None,
+        "Time the proxy may take",
+        "duration",
+        shown_default="that for reaching the hub",
+        zero_is_default=True,
+    )
 
 
 class LeafRemote(Keyed, frozen=True):

@@ -5,10 +5,10 @@ Never lives here: connections (`headrace.server.peers`). Source: the Go server 2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from headrace.conf.fields import UNSET, Binder, Field, Table, duration_or_seconds, text
+from headrace.conf.fields import UNSET, Binder, Field, Table, duration_or_seconds, fields_of, text, values_of
 from headrace.conf.leaf_options import LeafProxy
 
 if TYPE_CHECKING:
@@ -37,19 +37,16 @@ def leaf_proxy(binder: Binder, entry: Entry) -> LeafProxy | UnsetType:
     found = _at(binder, bound)
     if found is UNSET:
         return UNSET
-    return LeafProxy(
-        *found,
-        user=cast("str", bound.values.get("username", "")),
-        password=cast("str", bound.values.get("password", "")),
-        timeout=cast("float | None", bound.values.get("timeout")) or None,
-    )
+    values = values_of(bound, LeafProxy)
+    del values["url"]
+    return LeafProxy(*found, **cast("dict[str, Any]", values))
 
 
 def _problem(values: Mapping[str, object]) -> str:
     """Return the error between the keys; "" for none."""
     if not values.get("url"):
         return "proxy URL must be specified when other proxy options are set"
-    if bool(values.get("username")) != bool(values.get("password")):
+    if bool(values.get("user")) != bool(values.get("password")):
         return "proxy username and password must both be specified or both be empty"
     return "proxy timeout must be >= 0" if cast("float", values.get("timeout", 0.0)) < 0 else ""
 
@@ -82,13 +79,6 @@ def check_proxied(binder: Binder, remote: LeafRemote, position: Position | None)
 _PROXY: Final[Table] = Table(
     (
         Field(("url",), text, text="`http://host:port`; the proxy must allow CONNECT to the hub"),
-        Field(("username",), text, text="User the proxy asks for"),
-        Field(("password",), text, text="And its password"),
-        Field(
-            ("timeout",),
-            duration_or_seconds,
-            text="Time the proxy may take",
-            default="that for reaching the hub",
-        ),
+        *fields_of(LeafProxy, {"timeout": duration_or_seconds}),
     )
 )

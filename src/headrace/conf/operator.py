@@ -17,7 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf import operator_options as shapes
-from headrace.conf.fields import UNSET, Binder, Field, Table, duration, flag, string_of, text, whole
+from headrace.conf.fields import (
+    UNSET,
+    Binder,
+    Field,
+    Table,
+    duration,
+    fields_of,
+    flag,
+    string_of,
+    text,
+)
 from headrace.conf.problems import shown
 from headrace.conf.toplevel import OPERATOR_OPTIONS
 from headrace.conf.tree import MapNode
@@ -253,26 +263,12 @@ _REFUSED: Final = {
 _DIRECTORY: Final = Table(
     (
         Field(("type",), text, text="`full`: all tokens; `cache`: those used lately"),
-        Field(("dir",), text, option="directory", text="The directory"),
-        Field(("allow_delete",), flag, text="Obey `$SYS.REQ.CLAIMS.DELETE`", default="false"),
-        Field(
-            ("hard_delete",),
-            flag,
-            text="Remove deleted tokens instead of renaming their files",
-            default="false",
-        ),
-        Field(("limit",), whole, text="Tokens kept", default="no limit; cache: 1000"),
-        Field(("ttl",), duration, text="Time a token is kept in a cache", default="as long as it is valid"),
-        Field(("interval",), duration, text="Time between comparisons with other servers", default="1m0s"),
-        Field(("timeout",), duration, text="Time for a token to come", default="1.9s"),
+        *fields_of(shapes.ResolverOptions),
     )
 )
 _TLS: Final = Table(
     (
-        Field(("cert_file",), text, text="Certificate shown to the resolver"),
-        Field(("key_file",), text, text="Its private key"),
-        Field(("ca_file",), text, text="Authorities that the resolver's certificate is checked with"),
-        Field(("insecure",), flag, text="Do not check it", default="false"),
+        *fields_of(shapes.ResolverTLSOptions),
         Field(("verify",), flag, text="Accepted; the certificate is checked anyway", default="false"),
         Field(("timeout",), duration, text="Accepted", default=""),
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
+from headrace.conf.keys import Keyed, key
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
@@ -25,16 +24,16 @@ CACHE_LIMIT: Final = 1000
 """Tokens a caching directory holds; one more removes the one used longest ago."""
 
 
-class ResolverTLSOptions(Struct, frozen=True):
+class ResolverTLSOptions(Keyed, frozen=True):
     """The TLS settings of a resolver's HTTPS requests; `insecure` checks no certificate."""
 
-    cert_file: str | None = None
-    key_file: str | None = None
-    ca_file: str | None = None
-    insecure: bool = False
+    cert_file: str | None = key(None, "Certificate shown to the resolver")
+    key_file: str | None = key(None, "Its private key")
+    ca_file: str | None = key(None, "Authorities that the resolver's certificate is checked with")
+    insecure: bool = key(False, "Do not check it")
 
 
-class ResolverOptions(Discreet, frozen=True):
+class ResolverOptions(Keyed, frozen=True):
     """The resolver, from which tokens of accounts come.
 
     `kind`: "memory", "url", "full" or "cache"; the latter two have a `directory`. Seconds: `interval` between
@@ -46,13 +45,13 @@ class ResolverOptions(Discreet, frozen=True):
 
     kind: str
     url: str | None = None
-    directory: str | None = None
-    allow_delete: bool = False
-    hard_delete: bool = False
-    interval: float = SYNC_INTERVAL
-    timeout: float = FETCH_TIMEOUT
-    limit: int | None = None
-    ttl: float = 0.0
+    directory: str | None = key(None, "The directory", name="dir")
+    allow_delete: bool = key(False, "Obey `$SYS.REQ.CLAIMS.DELETE`")
+    hard_delete: bool = key(False, "Remove deleted tokens instead of renaming their files")
+    interval: float = key(SYNC_INTERVAL, "Time between comparisons with other servers")
+    timeout: float = key(FETCH_TIMEOUT, "Time for a token to come")
+    limit: int | None = key(None, "Tokens kept", "integer", shown_default="no limit; cache: 1000")
+    ttl: float = key(0.0, "Time a token is kept in a cache", shown_default="as long as it is valid")
     tls: ResolverTLSOptions | None = None
 
     @property
