@@ -100,7 +100,7 @@ class Segments(WriteEnd):
     # ---- opening ----------------------------------------------------------------------------
 
     def adopt(self, segments: list[Segment], *, is_durable: bool = False) -> None:
-        """Takes over what recovery found; the last one is cut to its size and written from now on.
+        """Take over segments that recovery found; the last one is cut to its size and written from now on.
 
         `is_durable`: it is on disk as it was found, but for what a close cut off behind the last record.
         """
@@ -123,7 +123,7 @@ class Segments(WriteEnd):
         self._synced_size = self.extent = active.size
 
     def begin(self, base: int, last_time: int, floor: int) -> None:
-        """Begins a segment. Raises StorageError; then nothing is different.
+        """Begin a segment. Raises: StorageError; then nothing is different.
 
         The first one may go with a power loss as long as nothing is in it: then it is begun once more.
         """
@@ -163,7 +163,7 @@ class Segments(WriteEnd):
         self.files.use_for(active, handle)
 
     def _clear_abandoned(self) -> None:
-        """Removes a segment that could not be begun, durably: a power loss that brought it back would end the
+        """Remove a segment that could not be begun, durably: a power loss that brought it back would end the
         one before it, which takes the next messages, too early.
         """
         if self.abandoned is None:
@@ -181,7 +181,7 @@ class Segments(WriteEnd):
         return self.active.base < base and self.active.size + more > self.segment_bytes
 
     def roll(self, base: int, last_time: int, floor: int) -> None:
-        """Seals the active segment and begins the next. Raises StorageError; then nothing is different."""
+        """Seal the active segment and begin the next. Raises: StorageError; then nothing is different."""
         with storage_errors(f"cannot cut {self.active.path.name} to its records"):
             self._trim()
         if self._policy is not SyncPolicy.NEVER:
@@ -189,7 +189,7 @@ class Segments(WriteEnd):
         self.begin(base, last_time, floor)
 
     def check(self) -> None:
-        """Heals what failed before. Raises StorageError while that is not possible."""
+        """Mend the files after a write or a sync that failed. Raises: StorageError while that cannot be."""
         if self.abandoned is not None:
             self._clear_abandoned()
             if self.abandoned is not None:
@@ -201,9 +201,9 @@ class Segments(WriteEnd):
                 self._rewrite()
 
     def append(self, data: bytes) -> int:
-        """Adds records to the active segment in one write; gives their offset. Call `check` before.
+        """Add records to the active segment in one write; returns their offset. Call `check` before.
 
-        Raises StorageError; then nothing of `data` is part of the log.
+        Raises: StorageError; then nothing of `data` is part of the log.
         """
         assert self._handle is not None
         active = self.active
@@ -221,14 +221,14 @@ class Segments(WriteEnd):
         return active.size - len(data) - HEADER_BYTES
 
     def failed(self, error: OSError) -> NoReturn:
-        """A write of records failed, perhaps after a part of them. Raises: StorageError."""
+        """Cut back a write of records that failed, perhaps after a part of them. Always raises StorageError."""
         self.is_uncut = True
         with contextlib.suppress(StorageError):
             self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
         raise StorageError(f"cannot write {self.active.path.name}: {error.strerror or error}") from error
 
     def _sync_header(self) -> None:
-        """Records behind a header that a power loss took would be taken for damaged ones."""
+        """Make the header durable: records behind one that a power loss took would count as damaged."""
         assert self._handle is not None
         with self._lock, storage_errors(f"cannot begin segment {self.active.path.name}"):
             try:
@@ -239,7 +239,7 @@ class Segments(WriteEnd):
             self.is_begun = True
 
     def reserve(self, more: int) -> None:
-        """Makes room behind a write of so many bytes: those that follow change no size and no place on the
+        """Make room behind a write of so many bytes: those that follow change no size and no place on the
         disk, and are synced sooner. In steps that grow with the segment; a write that takes most of a step
         gains nothing.
         """
@@ -254,7 +254,7 @@ class Segments(WriteEnd):
             self._fs.reserve(self._handle, start, self.extent - start)
 
     def _trim(self) -> None:
-        """Cuts off what was reserved and is not needed. Raises OSError."""
+        """Cut the file to its records: room that was reserved is not needed. Raises: OSError."""
         assert self._handle is not None
         if self.extent > self.active.size:
             with self._lock:
@@ -292,7 +292,7 @@ class Segments(WriteEnd):
         return self._names_changed or self.after_sync.has_work
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
-        """Has `submit` sync what was appended, if that is all that `sync` would do; else None."""
+        """Have `submit` sync appended bytes, if that is all that `sync` would do; else return None."""
         assert self._handle is not None
         descriptor = self._fs.descriptor(self._handle)
         if descriptor is None or self._job is not None or not self._lock.acquire(blocking=False):
@@ -317,7 +317,7 @@ class Segments(WriteEnd):
         return StorageError(f"cannot sync {self.active.path.name}: {os.strerror(job.error)}")
 
     def _end_job(self) -> None:
-        """Waits for a sync that was begun: nothing may be changed under it. With the lock."""
+        """Wait for a sync that was begun: nothing may be changed under it. With the lock."""
         job, self._job = self._job, None
         if job is None:
             return
@@ -329,7 +329,7 @@ class Segments(WriteEnd):
         self.after_sync.reached(position)
 
     def sync(self) -> int:
-        """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
+        """Make all that is written durable; returns the position. Any thread. Raises: StorageError."""
         return self._sync(with_copies=True)
 
     def _sync(self, *, with_copies: bool) -> int:
@@ -362,7 +362,7 @@ class Segments(WriteEnd):
             raise StorageError(f"cannot sync {self.active.path.name}: {error.strerror or error}") from error
 
     def _sync_names(self) -> None:
-        """Has names in the directory made durable, and the first time its own. Raises OSError."""
+        """Make names in the directory durable, and the first time its own. Raises: OSError."""
         self._fs.fsync_dir(self.directory)
         if not self._is_named:
             self._fs.fsync_dir(self.directory.parent)
@@ -370,7 +370,7 @@ class Segments(WriteEnd):
         self._names_changed = False
 
     def _rewrite(self) -> None:
-        """Writes what a failed fsync may have lost once more, if it can still be read, and syncs it."""
+        """Write and sync bytes once more that a failed fsync may have lost, if they can still be read."""
         active = self.active
         with storage_errors(f"{active.path.name} could not be synced"):
             handle = self._fs.open(active.path, Mode.UPDATE)
@@ -399,8 +399,9 @@ class Segments(WriteEnd):
     # ---- old segments -----------------------------------------------------------------------
 
     def give_up(self, floor: int) -> list[Segment]:
-        """Takes segments out of which every sequence is below the floor; they are unlinked when the record
-        that says so, which must be written by now, is durable. Gives them.
+        """Give up the segments of which every sequence is below the floor, and return them.
+
+        They are unlinked when the record that says so, which must be written by now, is durable.
         """
         given = self.all[: self.count_below(floor)]
         for segment in given:
@@ -408,7 +409,7 @@ class Segments(WriteEnd):
         return given
 
     def take_away(self, segment: Segment) -> None:
-        """Gives up one segment, not the last one; what says so must be written by now."""
+        """Give up one segment, not the last one; the record that says so must be written by now."""
         self.all.remove(segment)
         self.after_sync.unlink(segment)
 
@@ -422,7 +423,7 @@ class Segments(WriteEnd):
     # ---- rewritten segments -----------------------------------------------------------------
 
     def replace(self, old: Segment, new: Segment, draft: Path) -> None:
-        """Puts a rewritten segment in the place of the old one; reads see it at once. Raises OSError."""
+        """Put a rewritten segment in the place of the old one; reads see it at once. Raises: OSError."""
         self._fs.rename(draft, old.path)
         with self._lock:
             self._names_changed = True
