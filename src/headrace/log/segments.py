@@ -221,7 +221,7 @@ class Segments(WriteEnd):
         return active.size - len(data) - HEADER_BYTES
 
     def failed(self, error: OSError) -> NoReturn:
-        """Cut back a write of records that failed, perhaps after a part of them. Always raises StorageError."""
+        """Cut back a write of records that failed, perhaps after a part of them. Raises: StorageError."""
         self.is_uncut = True
         with contextlib.suppress(StorageError):
             self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
