@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from js_streams import DEFAULTS, World, block
 
 from headrace.jetstream.stream.acceptance import MOST_WALKS, Acceptance, Before, Check, Rows, Table
 from headrace.jetstream.stream.checks import CHECKS
 from headrace.jetstream.stream.publication import Kind, Publication
 from headrace.log.port import StoredMessage
+from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream.configs import StreamConfig, SubjectTransform
 from headrace.protocol.jetstream.errors import ERRORS, ApiError
 
@@ -186,13 +189,33 @@ def test_what_a_message_needs_follows_from_its_checks(
 
 def test_headers_in_any_combination_do_not_pile_up() -> None:
     names = [f"Nats-{number}".encode() for number in range(12)]
-    check = Check("many", Kind.SINGLE, lambda _before, _p: None, headers=tuple(names))
+    check = Check("many", Kind.SINGLE, _pass, headers=tuple(names))
     rows = Rows([check])
     for chosen in range(1, 1 << len(names)):
         lines = (b"%b: x\r\n" % name for place, name in enumerate(names) if chosen >> place & 1)
         walk = rows.walk(Kind.SINGLE, b"NATS/1.0\r\n" + b"".join(lines) + b"\r\n")
         assert walk.checks == (check,)
     assert len(rows._walks) <= MOST_WALKS
+
+
+PIECES: Final = (
+    *(b"Nats-TTL", b"Nats-TTL-More", b"Nats-Expected-Stream", b"nats-ttl", b"Nats-", b"Other", b"NATS/1.0"),
+    *(b":", b": ", b" ", b"\r\n", b"\r\n", b"\r", b"\n", b"\x00", b"x", b"503"),
+)
+NAMES: Final = (b"Nats-TTL", b"Nats-TTL-More", b"Nats-Expected-Stream")
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_no_block_of_headers_hides_one_from_its_check(pieces: list[bytes]) -> None:
+    """What a check would find in headers, whatever they are, is what it is asked for."""
+    rows = Rows([Check(name.decode(), Kind.SINGLE, _pass, headers=(name,)) for name in NAMES])
+    headers = b"".join(pieces)
+    asked = [check.name.encode() for check in rows.walk(Kind.SINGLE, headers).checks]
+    assert asked == [name for name in NAMES if hdr.has(headers, name)]
+
+
+def _pass(_before: Before, _p: Publication) -> None:
+    """A check that lets everything pass."""
 
 
 def test_streams_that_the_same_rows_concern_share_them() -> None:
