@@ -18,6 +18,7 @@ from harness.js_account import SECOND
 from headrace.engine.lanes import Lane, use_lanes
 from headrace.jetstream.limits import AccountLimits, ServerSettings
 from headrace.log.filesystem import RealFileSystem
+from headrace.log.memory import MemoryLog
 from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:
@@ -97,14 +98,22 @@ def _played_both_ways(
 
 
 def _outcome(place: LinkedAccount, answers: list[Answer], directory: Path) -> _Played:
-    """Ends an account; its mistakes are a test's."""
+    """Ends an account; its mistakes are a test's. Streams in memory are compared as what is read from them."""
     assert place.host.mistakes == []
+    in_memory = {
+        f"stream {name}": repr(
+            (stream.log.state(), list(stream.log.read_from(1, max_messages=10_000).messages))
+        )
+        for name, stream in place.account.streams.items()
+        if isinstance(stream.log, MemoryLog)
+    }
     place.stop()
     answers += place.take()
     by_subject: dict[bytes, list[Answer]] = {}
     for one in answers:
         by_subject.setdefault(one.subject, []).append(one)
-    return _Played(by_subject, files(directory), place.host.turns)
+    stored = files(directory) | {name: held.encode() for name, held in in_memory.items()}
+    return _Played(by_subject, stored, place.host.turns)
 
 
 def _headers(dice: random.Random) -> bytes:
