@@ -98,7 +98,7 @@ def _played_both_ways(
 
 
 def _outcome(place: LinkedAccount, answers: list[Answer], directory: Path) -> _Played:
-    """Ends an account; its mistakes are a test's. Streams in memory are compared as what is read from them."""
+    """Ends an account; its mistakes are a test's. Of streams in memory, what is read is compared."""
     assert place.host.mistakes == []
     in_memory = {
         f"stream {name}": repr(
