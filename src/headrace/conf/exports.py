@@ -256,7 +256,7 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
 _LATENCY: Final = Table(
     (
         *fields_of(LatencyOptions, {"sampling": _sampling}),
-        Field(("subject", "dest"), text, text="Subject that figures are published to"),
+        Field(("subject", "dest"), text, text="Subject that latencies are published to"),
     )
 )
 _SOURCE: Final = Table(

@@ -2,7 +2,7 @@
 """One connection's buffers, and the router that ties connections together within a tick.
 
 A transport brings what it reads to `input_buffer` and takes frames from the outbox. A router holds what connections
-share: the read buffer, the list of outboxes to flush, the list of connections to close, the figures. Sockets,
+share: the read buffer, the list of outboxes to flush, the list of connections to close, the counters. Sockets,
 clocks and the meaning of any byte live elsewhere.
 """
 

@@ -310,7 +310,7 @@ cdef struct interest_t:
     visit_t *stack
     uint32_t stack_cap
     match_t match
-    # figures for /subsz
+    # counters for /subsz
     uint64_t subscriptions
     uint64_t inserts
     uint64_t removes

@@ -33,7 +33,7 @@ def account_info(account: AccountJetStream) -> dict[str, Any]:
     """The fields of INFO's response."""
     tiers = account.quota.tiers.by_name
     streams = list(account.streams.values())
-    fields = _figures(streams, tiers.get(UNTIERED) or _NOTHING)
+    fields = _usage(streams, tiers.get(UNTIERED) or _NOTHING)
     fields["memory"], fields["storage"] = account.quota.usage.held.memory, account.quota.usage.held.storage
     if account.domain:
         fields["domain"] = account.domain
@@ -48,10 +48,10 @@ def _tiers(streams: Sequence[Stream], tiers: dict[str, AccountLimits]) -> dict[s
     by_tier: dict[str, list[Stream]] = {name: [] for name in tiers}
     for stream in streams:
         by_tier.setdefault(tier_name(stream.config.num_replicas), []).append(stream)
-    return {name: _figures(held, tiers.get(name, NO_ACCOUNT_LIMITS)) for name, held in by_tier.items()}
+    return {name: _usage(held, tiers.get(name, NO_ACCOUNT_LIMITS)) for name, held in by_tier.items()}
 
 
-def _figures(streams: Sequence[Stream], limits: AccountLimits) -> dict[str, Any]:
+def _usage(streams: Sequence[Stream], limits: AccountLimits) -> dict[str, Any]:
     held = Held()
     for stream in streams:
         held.add(stream.config.storage, stream.log.size)
