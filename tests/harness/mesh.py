@@ -104,8 +104,13 @@ class Node:
 
     def start(self) -> ServerProcess:
         self.begin()
-        self.server.wait_until_ready()
+        self.wait_until_ready()
         return self.server
+
+    def wait_until_ready(self) -> None:
+        """Also for its route port, on which nats-server listens some time after it says that it is ready."""
+        self.server.wait_until_ready()
+        self.server.wait_for_line("Listening for route connections")
 
     def begin(self) -> None:
         """Starts, and does not wait."""
@@ -197,7 +202,7 @@ class Mesh:
         for node in self.nodes:
             node.begin()
         for node in self.nodes:
-            node.server.wait_until_ready()
+            node.wait_until_ready()
 
     # -- clients
 
