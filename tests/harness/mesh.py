@@ -104,13 +104,8 @@ class Node:
 
     def start(self) -> ServerProcess:
         self.begin()
-        self.wait_until_ready()
-        return self.server
-
-    def wait_until_ready(self) -> None:
-        """Also for its route port, on which nats-server listens some time after it says that it is ready."""
         self.server.wait_until_ready()
-        self.server.wait_for_line("Listening for route connections")
+        return self.server
 
     def begin(self) -> None:
         """Starts, and does not wait."""
@@ -202,7 +197,9 @@ class Mesh:
         for node in self.nodes:
             node.begin()
         for node in self.nodes:
-            node.wait_until_ready()
+            node.server.wait_until_ready()
+            # nats-server listens for routes some time after it says that it is ready:
+            node.server.wait_for_line("Listening for route connections")
 
     # -- clients
 
