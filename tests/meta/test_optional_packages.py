@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -50,6 +52,8 @@ def collect(folder: Path, absent: Iterable[str], *where: str) -> subprocess.Comp
 
 def test_without_optional_packages_their_tests_are_skipped(tmp_path: Path) -> None:
     where = (
+        "tests/clients",
+        "tests/unit/pipelines",
         "tests/unit/tables",
         "tests/unit/spark/test_spark_values.py",
         "tests/spark",
@@ -61,6 +65,18 @@ def test_without_optional_packages_their_tests_are_skipped(tmp_path: Path) -> No
     assert found.returncode == pytest.ExitCode.OK, found.stdout
     assert "tests/unit/subjects/test_subject_grammar.py::" in found.stdout
     assert "is not installed" in found.stdout
+
+
+def test_a_package_of_every_extra_is_optional() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {
+        re.split(r"[<>=\[]", requirement)[0]
+        for extra in project["optional-dependencies"].values()
+        for requirement in extra
+    }
+    modules = {"nats-py": "nats", "pyyaml": "yaml"}
+
+    assert {modules.get(name, name) for name in named} - {"headrace"} <= OPTIONAL
 
 
 def test_without_a_package_that_tests_need_the_run_ends(tmp_path: Path) -> None:
