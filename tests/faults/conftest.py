@@ -46,7 +46,7 @@ class Served:
         return [record.reason.text for record in self.embedded.call(lambda: list(self.server.clients.closed))]
 
     def wait_for_connections(self, count: int) -> None:
-        wait_until(lambda: len(self.server.clients.sessions) == count, f"{count} connections")
+        wait_until(lambda: len(self.server.clients) == count, f"{count} connections")
 
     def check(self) -> None:
         """The server serves: one message, there and back."""
@@ -77,7 +77,7 @@ def serve(transport: str) -> Iterator[Callable[..., Served]]:
 
     yield start
     for server in running:
-        wait_until(lambda server=server: not server.server.clients.sessions, "all connections are gone")
+        wait_until(lambda server=server: not server.server.clients, "all connections are gone")
         server.__exit__(None, None, None)
     running.clear()
     wait_until(lambda: gc.collect() >= 0 and live_objects() == objects, f"objects as before: {objects}")

@@ -34,9 +34,7 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def addresses(served: Served) -> list[tuple[str, int]]:
-    return served.embedded.call(
-        lambda: [(s.address, s.port) for s in served.server.clients.sessions.values()]
-    )
+    return served.embedded.call(lambda: [(s.address, s.port) for s in served.server.clients])
 
 
 def converse(wire: Wire) -> dict[str, object]:

@@ -62,7 +62,7 @@ def test_client_that_never_reads_does_not_hold_up_the_end(
             served.embedded.call(served.server.stop)
 
             assert time.monotonic() - began < 3.0
-        assert not served.server.clients.sessions
+        assert not served.server.clients
 
 
 def test_idle_client_sees_the_end_at_once(

@@ -124,7 +124,7 @@ def fill_up(served: Served, writer: Wire, slow: Wire) -> None:
     """Publishes, a little at a time, until the server holds bytes that no socket takes."""
 
     def everything_left() -> bool:
-        transports = [session.transport for session in served.server.clients.sessions.values()]
+        transports = [session.transport for session in served.server.clients]
         return all(transport is not None and transport.flush() for transport in transports)
 
     while served.embedded.call(everything_left):

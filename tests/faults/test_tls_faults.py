@@ -182,4 +182,4 @@ def test_server_that_ends_inside_handshakes_leaves_nothing(
     for wire in (silent, begun):
         wire.take_rest()
         wire.close()
-    wait_until(lambda: not served.server.clients.sessions, "no session")
+    wait_until(lambda: not served.server.clients, "no session")

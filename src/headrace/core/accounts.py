@@ -58,8 +58,7 @@ class Accounts:
         new_meter: Callable[[LatencyOptions, Account], Meter],
     ) -> None:
         self.system: Final = options.system_account
-        self.followers: list[Callable[[], object]] = []
-        """Called after each `replace`."""
+        self._followers: list[Callable[[], object]] = []
         self._domain = options.jetstream.domain if options.jetstream is not None else ""
         self._cluster = ""
         self._router = router
@@ -69,6 +68,10 @@ class Accounts:
         self._wires: dict[str, _Wires] = {}
         self._accounts: dict[str, Account] = {}
         self.replace(all_accounts(options))
+
+    def follow(self, follower: Callable[[], object]) -> None:
+        """Call `follower` after each change of the accounts, as long as they are there."""
+        self._followers.append(follower)
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts.values())
@@ -113,8 +116,8 @@ class Accounts:
             else:
                 self._accounts[options.name] = Account(options, self._router, self._failed, mappings)
         self._wire_all(gone.union(options.name for options, _ in new))
-        for follow in self.followers:
-            follow()
+        for follower in self._followers:
+            follower()
 
     def _completed(self, options: AccountOptions) -> AccountOptions:
         """With what every account has."""

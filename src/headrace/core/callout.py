@@ -155,6 +155,7 @@ class OperatorCallout:
         self.subject = account.key
         self.curve_key = account.claims.callout.curve_key
         self._account = account
+        self._callout = account.claims.callout
 
     @staticmethod
     def is_wanted(account: TrustedAccount) -> bool:
@@ -168,7 +169,7 @@ class OperatorCallout:
         The Go server publishes a question about the latter where no service hears it, and refuses them when
         no answer has come in time.
         """
-        return identity.user not in self._account.claims.callout.users
+        return identity.user not in self._callout.users
 
     def check_response_signer(self, response: AuthorizationResponseClaims) -> None:
         if response.issuer_account not in ("", self.account):
@@ -179,7 +180,7 @@ class OperatorCallout:
 
     def placement(self, user: UserClaims) -> str:
         """The account that signed the user: this one, or one that its token allows. Raises: Refused."""
-        allowed = self._account.claims.callout.allowed_accounts
+        allowed = self._callout.allowed_accounts
         if user.account != self.account and allowed != (EVERYBODY,) and user.account not in allowed:
             raise Refused(
                 _sentence(

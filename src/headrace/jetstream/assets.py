@@ -38,7 +38,7 @@ class Assets:
         """Of consumers, for the journal: never the same twice."""
         self._removing: dict[str, list[Callable[[], object]]] = {}
         """Streams whose log is about to go, and what waits for that."""
-        self.kept = AccountState()
+        self.unreadable = AccountState()
         """Records of streams and consumers that cannot be read here: they are written back as they were."""
 
     # -- streams ---------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Assets:
         """Removes a stream that is stored and cannot be served."""
         account = self._account
         del account.broken[name]
-        self.kept.drop_stream(name)
+        self.unreadable.drop_stream(name)
         self._removing[name] = []
         account.journal.stream_gone(name)
         account.journal.after_commit(lambda error: self._remove_log(name, Storage.FILE, error, done))
@@ -259,7 +259,8 @@ class Assets:
 
     def gather(self) -> AccountState:
         """Everything that must be remembered, for a snapshot of the journal."""
-        state = AccountState(dict(self.kept.streams), dict(self.kept.consumers), set(self._removing))
+        unreadable = self.unreadable
+        state = AccountState(dict(unreadable.streams), dict(unreadable.consumers), set(self._removing))
         for stream in self._account.streams.values():
             if _is_stored(stream):
                 state.streams[stream.name] = stream_record(stream.config, stream.created_ns)
@@ -274,7 +275,7 @@ class Assets:
                         consumer.created_ns,
                     )
                     record.state = consumer.state
-        state.positions |= self.kept.positions
+        state.positions |= unreadable.positions
         return state
 
 

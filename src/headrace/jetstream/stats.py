@@ -111,10 +111,11 @@ def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
 
 
 def _account(account: AccountJetStream) -> AccountStats:
+    held, _ = account.quota.held
     return AccountStats(
         name=account.name,
-        memory=account.quota.usage.held.memory,
-        storage=account.quota.usage.held.storage,
+        memory=held.memory,
+        storage=held.storage,
         api_total=account.api_counters.total,
         api_errors=account.api_counters.errors,
         broken=account.broken,

@@ -130,9 +130,9 @@ class Reader:
 
     def window_for(self, messages: int) -> int:
         """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
-        ledger = self._ledger
+        ledger, active = self._ledger, self._segments.active
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
-        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._segments.active.weights.besides
+        mean = ledger.bytes // max(ledger.messages, 1) + besides - active.weights.besides
         return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
 
     def _start(self, sequence: int, window: int) -> tuple[int, int, int, int]:

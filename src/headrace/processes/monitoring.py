@@ -9,7 +9,7 @@ import asyncio
 import pickle
 import secrets
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -26,8 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.processes.channel import Channel
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
+    from headrace.server.snapshot import MonitoredServer
     from headrace.server.worker import Worker
+
+    class _Server(MonitoredServer, Runtime, Protocol):
+        """A server, as other processes ask for its snapshots."""
+
 
 ANSWER_SECONDS: Final = 5.0
 """A process that has not answered by then does not."""
@@ -96,11 +101,11 @@ class SnapshotExchange:
 
     # -- the others -------------------------------------------------------------------------------------
 
-    def asked(self, server: Server, number: int, question: bytes) -> None:
+    def asked(self, server: _Server, number: int, question: bytes) -> None:
         """Answered in a task: others work in between."""
         server.tasks.run(self._answer(server, number, pickle.loads(question)))
 
-    async def _answer(self, server: Server, number: int, wanted: SnapshotRequest) -> None:
+    async def _answer(self, server: _Server, number: int, wanted: SnapshotRequest) -> None:
         if self._monitor is None:
             self._monitor = ProcessMonitor(server, self._worker)
         try:

@@ -22,7 +22,7 @@ class AccountLinks:
         self._server = server
         self._maps = maps
         self._links: dict[Account, ServiceLink] = {}
-        server.accounts.followers.append(self._accounts_changed)
+        server.accounts.follow(self._accounts_changed)
 
     def knows(self, account: Account) -> bool:
         """True if the account is still one of the server's."""

@@ -54,7 +54,7 @@ class AccountMembership:
         self._link.interest = account.interest
         account.enter(self._link)
         self.set_limits(token)
-        self._server.system.events.connections_changed(account)
+        self._server.events.connections_changed(account)
 
     def leave(self, *, is_closed: bool = False) -> None:
         """Give the place up. `is_closed`: the event of the disconnection tells it."""
@@ -62,7 +62,7 @@ class AccountMembership:
         if account is not None:
             account.leave(self._link)
             if not is_closed:
-                self._server.system.events.connections_changed(account)
+                self._server.events.connections_changed(account)
 
     def set_limits(self, token: TokenIdentity | None) -> int:
         """Set the link's limits as they are now; returns the most subscriptions, UNLIMITED for no limit."""

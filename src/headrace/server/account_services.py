@@ -77,7 +77,7 @@ class HostedAccounts:
         for account in list(server.accounts):
             self._add(account)
         self._is_open = True
-        server.accounts.followers.append(self.follow)
+        server.accounts.follow(self.follow)
         self.services.ready(server.loop.time() - began)
 
     def follow(self) -> None:

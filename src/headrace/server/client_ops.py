@@ -155,7 +155,7 @@ class ClientOps(ConnectionLog):
         )
         if options.verbose:
             session.link.send(b"+OK\r\n")
-        self._server.system.events.connected(session)
+        self._server.events.connected(session)
 
     def _renamed(self, options: ConnectOptions, identity: Identity) -> ConnectOptions:
         """CONNECT with the user that a certificate or a callout found in place of the one it named."""
@@ -209,7 +209,7 @@ class ClientOps(ConnectionLog):
         elif self._enters(identity):
             session.permissions.restrict(session.link, identity.permissions)
             session.link.adopt()
-            self._server.system.events.connected(session)
+            self._server.events.connected(session)
 
     # -- PING, PONG, -ERR and INFO ----------------------------------------------------------------
 

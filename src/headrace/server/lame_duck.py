@@ -49,10 +49,10 @@ async def leave(server: _Server, sleep: Sleep | None = None) -> None:
 
     sleep = sleep or wait
     server.clients.tell()
-    if not server.clients.sessions:
+    if not server.clients:
         return
     await sleep(options.lame_duck_grace_period)
-    clients = list(server.clients.sessions.values())
+    clients = list(server.clients)
     server.log.info("Closing existing clients")
     await _close(server, clients, options.lame_duck_duration - options.lame_duck_grace_period, sleep)
 

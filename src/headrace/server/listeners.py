@@ -157,7 +157,7 @@ class Listeners:
 
 def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
     """The WebSocket port, bound; None when none is configured. Raises: StartError."""
-    options = server.options.websocket
+    options, contexts = server.options.websocket, server.tls.contexts
     if options is None:
         return None
     if options.tls is None and not options.no_tls:
@@ -171,7 +171,7 @@ def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
         sock = bind(options.host, options.port)
     except StartError as error:
         raise StartError(f"Unable to listen for websocket connections: {error}") from error
-    listener = WebSocketListener(server, options, server.tls.contexts.websocket.context, sock)
+    listener = WebSocketListener(server, options, contexts.websocket.context, sock)
     server.log.info(
         "Listening for websocket clients on %s://%s:%d", listener.scheme, options.host, listener.port
     )
@@ -259,7 +259,7 @@ def drop_unpinned(server: _PeerHosts) -> None:
                 connection.debug("certificate not pinned any more")
                 connection.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
                 server.ticks.wake()
-    for session in server.clients.sessions.values():
+    for session in server.clients:
         options = session.access.tls
         if not (session.tls_version and options is not None and options.pinned_certs):
             continue

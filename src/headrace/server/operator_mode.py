@@ -324,7 +324,7 @@ class OperatorMode:
         """The clients in an account, the oldest first."""
         return [
             session
-            for session in self._server.clients.sessions.values()
+            for session in self._server.clients
             if session.account is not None and session.account.name == key and not session.link.is_closing
         ]
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headrace.engine.link import Link, Router
     from headrace.engine.reasons import CloseReason
     from headrace.protocol.info import ConnectOptions, ServerInfo
-    from headrace.server.admission import Admission
     from headrace.server.auth import ApplicantAccess, Authenticator, CredentialCheck, Identity
     from headrace.server.deadlines import Deadlines
     from headrace.server.handshakes import PeerCheck
@@ -195,13 +194,6 @@ class ClientEvents(Protocol):
         """Tell that an account has one client more or less."""
 
 
-class HasClientEvents(Protocol):
-    """The service of the system account."""
-
-    @property
-    def events(self) -> ClientEvents: ...
-
-
 class AccessHost(Protocol):
     """A server, as the rules for one of its ports see it."""
 
@@ -222,8 +214,8 @@ class AllClients(Protocol):
     slow_consumers: int
     stale_connections: int
 
-    @property
-    def admission(self) -> Admission: ...
+    def admitted(self, session: Applicant) -> None:
+        """Note that a client has said who it is, or will not any more: it does not wait for that."""
 
     def forget(self, cid: int, reason: CloseReason) -> None:
         """Note that a connection is over; its session is given back."""
@@ -237,7 +229,7 @@ class SessionHost(Runtime, AccessHost, Protocol):
     @property
     def accounts(self) -> Accounts: ...
     @property
-    def system(self) -> HasClientEvents: ...
+    def events(self) -> ClientEvents: ...
     @property
     def clients(self) -> AllClients: ...
     @property

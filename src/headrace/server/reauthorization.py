@@ -73,7 +73,7 @@ def close_excess(server: ClientsServer) -> int:
 
 def _open(server: ClientsServer) -> list[ClientSession]:
     """By age, the oldest first."""
-    return [session for session in server.clients.sessions.values() if not session.link.is_closing]
+    return [session for session in server.clients if not session.link.is_closing]
 
 
 def _judge(server: ClientsServer, before: Authenticator, session: ClientSession) -> None:

@@ -123,7 +123,7 @@ def _client_limits(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
         for host in server.hosts:
             host.max_payload = new.max_payload
-        for session in list(server.clients.sessions.values()):
+        for session in list(server.clients):
             if not session.link.is_closing:
                 session.link.limit_ops(
                     max_control_line=new.max_control_line, max_subscription_tokens=new.max_sub_tokens
@@ -143,7 +143,7 @@ def _back_pressure(server: Server, new: Options) -> Callable[[], None]:
 def _tracing(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
         peers = (connection for host in server.peer_hosts for connection in host.connections)
-        for connection in (*server.clients.sessions.values(), *peers):
+        for connection in (*server.clients, *peers):
             connection.link.traced = new.trace
 
     return apply
@@ -183,9 +183,7 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
         Mappings(account.mappings)
 
     def apply() -> None:
-        before = {
-            session.access: session.access.authenticator for session in server.clients.sessions.values()
-        }
+        before = {session.access: session.access.authenticator for session in server.clients}
         server.authenticator = authenticator
         if server.authorizer is not None:
             server.authorizer.use(new)
@@ -201,7 +199,7 @@ def _proxies(server: Server, new: Options) -> Callable[[], None]:
     """After the users, whose business it is whether there is a nonce to sign."""
 
     def apply() -> None:
-        for session in list(server.clients.sessions.values()):
+        for session in list(server.clients):
             if session.proxy_key and session.proxy_key not in new.trusted_proxies:
                 session.refusal = CloseReason.PROXY_NOT_TRUSTED
                 session.reject()

@@ -104,6 +104,7 @@ class Server:
         check_accounts(self.options)
         self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
         self.system = SystemService(self)
+        self.events = self.system.events
         self.router.tracer = self._tracer = Tracer(self)
         self.clients = Clients(self)
         self.services = tuple(services)
@@ -184,8 +185,8 @@ class Server:
     async def _open(self) -> None:
         """Ports, and what must be there before the first client."""
         options = self.options
-        bound = bind(options.host, options.port)
-        self.listeners.client = Listener(self, self.tls.contexts.client.context, bound)
+        contexts, bound = self.tls.contexts, bind(options.host, options.port)
+        self.listeners.client = Listener(self, contexts.client.context, bound)
         if self.authorizer is not None:
             await self.authorizer.start()
         self.listeners.websocket = open_websocket(self)
@@ -356,7 +357,7 @@ class Server:
         if self.routes is not None:
             self.routes.mesh.lame_duck()
         self.info = client_info(self)
-        self.system.events.lame_duck()
+        self.events.lame_duck()
         from headrace.server.lame_duck import leave  # most servers do not leave so
 
         await leave(self)
@@ -428,7 +429,7 @@ class Server:
         """
         options = self.options
         if self.routes is not None:
-            return self.routes.mesh.name.text
+            return self.routes.cluster_name
         if options.cluster is not None and options.cluster.name:
             return options.cluster.name
         if self.gateways is not None:
@@ -440,7 +441,7 @@ class Server:
     def _connections(self) -> list[Connection]:
         """All connections that are open."""
         peers = (host.connections for host in self.peer_hosts)
-        return [*self.clients.sessions.values(), *(each for connections in peers for each in connections)]
+        return [*self.clients, *(each for connections in peers for each in connections)]
 
     # -- accounts ---------------------------------------------------------------------------------
 

@@ -226,7 +226,7 @@ class ClientSession(ConnectionLog):
         self.permissions.restrict(self.link, identity.permissions)
         self._expire_with(identity)
         self.is_connected = True
-        self._server.clients.admission.leave(self)
+        self._server.clients.admitted(self)
         if not self._name_in_log:
             self._introduction = self.options, identity
         self._arm_first_ping()
@@ -309,7 +309,7 @@ class ClientSession(ConnectionLog):
         """Whoever it is, it may not be here (any more)."""
         self.error(f"authentication error{claimed_user(self.options)}")
         self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
-        self._server.system.events.refused(self, self.refusal.text)
+        self._server.events.refused(self, self.refusal.text)
 
     @property
     def write_deadline(self) -> float:
@@ -334,7 +334,7 @@ class ClientSession(ConnectionLog):
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
         self.membership.leave(is_closed=True)
-        self._server.clients.admission.leave(self)
+        self._server.clients.admitted(self)
         self.close_reason = reason
         self.stop_ns = time_ns()
         self.disarm()

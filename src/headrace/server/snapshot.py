@@ -126,6 +126,7 @@ class ServerMonitor:
         for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
             totals[name] -= own
         options, routes, gateways, leafs = server.options, server.routes, server.gateways, server.leafs
+        contexts = server.tls.contexts
         is_https = options.https_port is not None
         return ServerSnapshot(
             server_id=server.server_id,
@@ -146,9 +147,9 @@ class ServerMonitor:
             now_ns=time_ns(),
             config_load_time_ns=server.config_load_ns,
             config_digest=options.config_digest or "",
-            tls_certificate_expires_ns=server.tls.contexts.client.expires_ns,
+            tls_certificate_expires_ns=contexts.client.expires_ns,
             websocket_port=server.websocket_port or 0,
-            websocket_certificate_expires_ns=server.tls.contexts.websocket.expires_ns,
+            websocket_certificate_expires_ns=contexts.websocket.expires_ns,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),
@@ -187,7 +188,7 @@ class ServerMonitor:
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
         if state is not ConnectionState.CLOSED:
-            for session in list(self._server.clients.sessions.values()):
+            for session in list(self._server.clients):
                 if not session.is_closed:  # it may have ended while the caller paused
                     yield connection_snapshot(session)
         if state is not ConnectionState.OPEN:
@@ -210,7 +211,7 @@ class ServerMonitor:
 
     def _listed(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
         names = {account.name for account in accounts}
-        for session in self._server.clients.sessions.values():
+        for session in self._server.clients:
             if session.account is not None and session.account.name in names:
                 yield from subscriptions_of(session.link, session.account.name, session.cid)
         for account in accounts:
@@ -230,7 +231,7 @@ class ServerMonitor:
         }
         if not importing:
             return
-        for session in self._server.clients.sessions.values():
+        for session in self._server.clients:
             if session.account is not None and session.account.name in importing:
                 rows = session.link.shadows(exporting)
                 yield from subscription_rows(rows, session.account.name, session.cid)
@@ -246,7 +247,8 @@ class ServerMonitor:
             return HealthSnapshot(
                 "failed to be ready for connections after 1ms: server"
             )  # nats-server's words
-        conflicts = server.routes.mesh.duplicates.conflicts if server.routes is not None else {}
+        routes = server.routes
+        conflicts = routes.mesh.duplicates.conflicts if routes is not None else {}
         return HealthSnapshot(next(iter(conflicts.values()), None))
 
     def jetstream(self) -> JetStreamStats | None:

@@ -178,7 +178,8 @@ class Channels:
         existing = self._by_lower_case.get(name.lower())
         if existing is not None:
             raise ChannelRefused(error_texts.different_case(name, existing))
-        most = self._context.options.limits.max_channels
+        options = self._context.options
+        most = options.limits.max_channels
         if 0 < most <= len(self._by_name):
             raise ChannelRefused(error_texts.TOO_MANY_CHANNELS)
         try:

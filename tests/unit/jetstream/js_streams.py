@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.lanes import HeldBytes
+from headrace.jetstream.limits import BatchLimits, Inflight
 from headrace.jetstream.stream.stream import Stream, log_limits
 from headrace.log.memory import MemoryLog
 from headrace.protocol.jetstream.configs import StreamConfig
@@ -162,6 +163,7 @@ class HandAccount:
         self.streams: dict[str, Stream] = {}
         self.advisories: list[tuple[str, str, dict[str, object]]] = []
         self.quota = HandQuota()
+        self.batches = Inflight(BatchLimits())
         self.has_due = False
         self._numbers = itertools.count(1)
         self.turns.on_settle(self._round)

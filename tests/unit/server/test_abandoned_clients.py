@@ -89,15 +89,11 @@ def test_clients_that_nobody_hears_are_given_up_without_waiting_for_an_answer(se
 def test_a_client_that_may_come_back_takes_little() -> None:
     with Server(streaming=StreamingOptions()) as server:
         abandon(server, b"warm")
-        wait_until(
-            lambda: server.call(lambda: len(server.server.clients.sessions)) == 0, "its connection is gone"
-        )
+        wait_until(lambda: server.call(lambda: len(server.server.clients)) == 0, "its connection is gone")
         before = kinds()
         for number in range(CROWD):
             abandon(server, b"c%d" % number)
-        wait_until(
-            lambda: server.call(lambda: len(server.server.clients.sessions)) == 0, "all connections are gone"
-        )
+        wait_until(lambda: server.call(lambda: len(server.server.clients)) == 0, "all connections are gone")
         grown = kinds() - before
         named = Counter({kind.__name__: count for kind, count in grown.items()})
 

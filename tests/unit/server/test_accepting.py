@@ -77,7 +77,7 @@ def test_peer_that_resets_at_once_is_a_closed_connection_like_others(serve: Call
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         wait_until(lambda: server.call(lambda: len(server.server.clients.closed)) == 20, "all are gone")
-        assert server.call(lambda: len(server.server.clients.sessions)) == 0
+        assert server.call(lambda: len(server.server.clients)) == 0
         reasons = {record.reason for record in server.call(lambda: list(server.server.clients.closed))}
         assert reasons <= {CloseReason.READ_ERROR, CloseReason.WRITE_ERROR, CloseReason.CLIENT_CLOSED}
         assert greeting(server) == b"INFO {"
@@ -110,7 +110,7 @@ def test_mistake_while_a_connection_is_opened_is_logged_and_the_next_one_is_serv
 def test_address_of_a_client_is_the_one_it_has(serve: Callable[..., Server], host: str) -> None:
     with serve(host=host) as server, socket.create_connection((host, server.port)) as client:
         assert client.recv(6, socket.MSG_WAITALL) == b"INFO {"
-        (session,) = server.call(lambda: list(server.server.clients.sessions.values()))
+        (session,) = server.call(lambda: list(server.server.clients))
         assert (session.address, session.port) == client.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         assert session.label == f"{shown}:{session.port} - cid:{session.cid} -"

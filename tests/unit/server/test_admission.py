@@ -84,10 +84,10 @@ def test_crowd_that_does_not_authenticate_leaves_room_for_who_does(
             heard.append(await refused.read())
             heard.append(await authenticate(*crowd[0]))
             heard.append(await authenticate(*await connect()))
-            assert len(server.clients.admission._waiting) == 2
+            assert len(server.clients._admission._waiting) == 2
             for _, writer in streams:
                 writer.close()
-        assert not server.clients.admission._waiting
+        assert not server.clients._admission._waiting
         return heard
 
     assert asyncio.run(asyncio.wait_for(main(), 10)) == [FULL, b"PONG\r\n", b"PONG\r\n"]
@@ -98,8 +98,8 @@ def test_without_authentication_nobody_waits() -> None:
         async with Server(Options(host="127.0.0.1", port=-1)) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             await reader.readline()
-            assert len(server.clients.sessions) == 1
-            assert not server.clients.admission._waiting
+            assert len(server.clients) == 1
+            assert not server.clients._admission._waiting
             writer.close()
 
     asyncio.run(asyncio.wait_for(main(), 10))

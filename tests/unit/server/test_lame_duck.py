@@ -26,12 +26,19 @@ class Session:
         self.is_closed = True
 
 
+class Clients(list[Session]):
+    def __init__(self, sessions: list[Session], lines: list[str]) -> None:
+        super().__init__(sessions)
+        self._lines = lines
+
+    def tell(self) -> None:
+        self._lines.append("clients are told")
+
+
 def server(sessions: list[Session], grace: float = 10.0, whole: float = 120.0) -> Any:
     lines: list[str] = []
     return SimpleNamespace(
-        clients=SimpleNamespace(
-            sessions=dict(enumerate(sessions)), tell=lambda: lines.append("clients are told")
-        ),
+        clients=Clients(sessions, lines),
         options=SimpleNamespace(lame_duck_grace_period=grace, lame_duck_duration=whole),
         log=SimpleNamespace(info=lines.append),
         ticks=SimpleNamespace(wake=lambda: None),

@@ -160,7 +160,7 @@ def test_closed_clients_leave_the_server_that_sleeps() -> None:
             round_trip(server.url)
         with connect(server.url) as nc:
             nc.flush()  # the server has served something after the closings
-            assert server.call(lambda: len(server.server.clients.sessions)) == 1
+            assert server.call(lambda: len(server.server.clients)) == 1
 
 
 def test_a_mistake_at_the_end_of_a_tick_ends_neither_the_loop_nor_the_server() -> None:

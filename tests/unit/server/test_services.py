@@ -561,7 +561,7 @@ def test_service_that_raises_ends_no_client(way: str, caplog: pytest.LogCaptureF
     async def main() -> None:
         async with Server(LOCAL, transport=transport(way), services=[failing]) as server:
             await asyncio.to_thread(serve, server)
-            assert len(server.clients.sessions) <= 1
+            assert len(server.clients) <= 1
 
     run(way, main())
     assert [m.payload for m in failing.got] == [b"one", b"two"]

@@ -70,7 +70,7 @@ class Silence:
 
 
 def events_of(clock: Clock) -> Events:
-    system, accounts = SimpleNamespace(statsz=lambda: b""), SimpleNamespace(followers=[])
+    system, accounts = SimpleNamespace(statsz=lambda: b""), SimpleNamespace(follow=lambda _: None)
     server = SimpleNamespace(server_id="ID", system=system, accounts=accounts)
     events = Events(cast("Any", server), cast("Any", Silence))
     events.begin(cast("Host", clock))

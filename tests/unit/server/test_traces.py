@@ -24,7 +24,7 @@ def test_an_account_that_ends_takes_with_it_what_its_traces_went_out_by(engine_b
             with await asyncio.to_thread(Wire, ("127.0.0.1", server.port)) as wire:
                 wire.send(CONNECT + TRACED)
                 await asyncio.to_thread(wire.take_through, b"MSG t 1")
-            while server.clients.sessions:  # noqa: ASYNC110 - there is no event for it
+            while server.clients:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.001)
             server.accounts.replace([account], ["A"])
             await asyncio.sleep(0)

@@ -34,7 +34,8 @@ def account_info(account: AccountJetStream) -> dict[str, Any]:
     tiers = account.quota.tiers.by_name
     streams = list(account.streams.values())
     fields = _usage(streams, tiers.get(UNTIERED) or _NOTHING)
-    fields["memory"], fields["storage"] = account.quota.usage.held.memory, account.quota.usage.held.storage
+    held, _ = account.quota.held
+    fields["memory"], fields["storage"] = held.memory, held.storage
     if account.domain:
         fields["domain"] = account.domain
     counters = account.api_counters

@@ -44,6 +44,7 @@ class AtomicBatches(Feature):
     def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
+        self._limits = effects.batches.limits
         self._batches: dict[bytes, _Batch] = {}
 
     def take(self, publication: Publication) -> bool:
@@ -79,7 +80,7 @@ class AtomicBatches(Feature):
         if batch.last != number or (number == 1 and commit == _WITHOUT_LAST):
             self._abandon(batch_id, "incomplete")
             raise ApiError(10176)
-        most = self._effects.batches.limits.atomic_messages
+        most = self._limits.atomic_messages
         if size > most:
             self._abandon(batch_id, "large")
             raise ApiError(10199, size=most)

@@ -118,6 +118,7 @@ class FastBatches(Feature):
     def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
+        self._limits = effects.batches.limits
         self._batches: dict[bytes, _Batch] = {}
 
     def take(self, publication: Publication) -> bool:
@@ -344,14 +345,14 @@ class FastBatches(Feature):
         """One that hears nothing for long is forgotten."""
         batch.heard_ns = self._effects.now_ns()
         if batch.timer is None:
-            self._wait(batch, self._effects.batches.limits.timeout_ns)
+            self._wait(batch, self._limits.timeout_ns)
 
     def _wait(self, batch: _Batch, idle_ns: int) -> None:
         batch.timer = self._effects.later(idle_ns / SECOND, lambda: self._look(batch))
 
     def _look(self, batch: _Batch) -> None:
         effects = self._effects
-        left = batch.heard_ns + effects.batches.limits.timeout_ns - effects.now_ns()
+        left = batch.heard_ns + self._limits.timeout_ns - effects.now_ns()
         if left > 0:
             self._wait(batch, left)
         else:

@@ -28,6 +28,7 @@ MOST_PASSED_OVER: Final = 8192
 class KeyedOrder:
     def __init__(self, consumer: ConsumerPort, serving: Serving, share: int, token: int) -> None:
         self._consumer = consumer
+        self._stream = consumer.stream
         self._serving = serving
         self._share = share
         self._token = token
@@ -51,7 +52,7 @@ class KeyedOrder:
         if outcome is not Outcome.MORE:
             return outcome
         consumer = self._consumer
-        tracker, stream = consumer.tracker, consumer.stream
+        tracker, stream = consumer.tracker, self._stream
         if tracker.position > stream.visible:
             return Outcome.END
         if len(consumer.tracker.state.held) >= MOST_PASSED_OVER:
@@ -109,7 +110,7 @@ class KeyedOrder:
     def _read(self, sequence: int) -> StoredMessage | None:
         """None for a message that is not there, or damaged: it holds up no other."""
         try:
-            return self._consumer.stream.log.read(sequence)
+            return self._stream.log.read(sequence)
         except MessageDamaged:
             return None
 

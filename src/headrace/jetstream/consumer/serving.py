@@ -135,9 +135,10 @@ class Serving:
 
     def read_one(self, sequence: int) -> Page | None:
         """The page of one message; None when it is not there or cannot be read. Raises: LogError."""
-        page = self._consumer.stream.log.read_from(sequence, max_messages=1, up_to=sequence + 1)
+        consumer = self._consumer
+        page = consumer.stream.log.read_from(sequence, max_messages=1, up_to=sequence + 1)
         if page.damaged:
-            self._consumer.account.note.error("message %d cannot be read", sequence)
+            consumer.account.note.error("message %d cannot be read", sequence)
         return page if page.messages else None
 
     # -- new messages ----------------------------------------------------------------------------------

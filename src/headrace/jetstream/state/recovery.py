@@ -53,11 +53,12 @@ class Recovery:
             self._account.journal.stream_emptied(name)
         for name, record in state.streams.items():
             self._stream(name, record)
+        unreadable = self._account.assets.unreadable
         for name, positions in state.positions.items():
             if name in self._account.streams:
                 self._account.streams[name].positions = positions
             else:
-                self._account.assets.kept.positions[name] = positions
+                unreadable.positions[name] = positions
         for identity in sorted(state.consumers):
             self._consumer(state.consumers[identity])
         self._report_orphans(state)
@@ -70,7 +71,7 @@ class Recovery:
             config = record.read()
         except ValueError as error:
             self._break(name, f"configuration cannot be read: {error}")
-            account.assets.kept.streams[name] = record
+            account.assets.unreadable.streams[name] = record
             return
         if stream_log(account.name, name) not in self._logs:
             account.note.debug(
@@ -94,7 +95,7 @@ class Recovery:
         stream = account.streams.get(record.stream)
         if stream is None:
             if record.stream in account.broken:
-                account.assets.kept.consumers[record.identity] = record
+                account.assets.unreadable.consumers[record.identity] = record
             else:
                 account.journal.consumer_gone(record.identity)
             return
@@ -105,7 +106,7 @@ class Recovery:
                 "a consumer of stream %s > %s is not served: its configuration cannot be read: %s",
                 account.name, record.stream, error,
             )  # fmt: skip
-            account.assets.kept.consumers[record.identity] = record
+            account.assets.unreadable.consumers[record.identity] = record
             return
         state = record.state
         if state is not None and state.delivered_consumer and state.delivered_stream > stream.last_sequence:

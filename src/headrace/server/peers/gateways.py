@@ -57,7 +57,7 @@ class GatewayHost(PeerHost[GatewaySession]):
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.tls.contexts.gateways
+        return self.contexts.gateways
 
 
 class GatewaysPort(MachinePort[GatewaySession]):
@@ -75,9 +75,10 @@ class GatewaysPort(MachinePort[GatewaySession]):
         connected: Callable[[Wire], GatewaySession | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        contexts, host = self._server.tls.contexts, self._host
+        host = self._host
+        begun = host.contexts.gateways_begun
         own = next((each for each in host.options.gateways if each.name == gateway), None)
-        context = contexts.gateways_begun.get(gateway) or contexts.gateways_begun.get("")
+        context = begun.get(gateway) or begun.get("")
         secured = None
         if context is not None:
             tls = own.tls if own is not None and own.tls is not None else host.tls
@@ -94,7 +95,8 @@ class GatewaysPort(MachinePort[GatewaySession]):
         return bool(server_name) and server_name in names
 
     def tell_routes(self, line: bytes) -> None:
-        if self._server.routes is not None:
-            for session in self._server.routes.mesh.registry.firsts():
+        routes = self._server.routes
+        if routes is not None:
+            for session in routes.mesh.registry.firsts():
                 session.link.send(line)
             self.wake()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
     from headrace.server.peers.port import PeersServer
-    from headrace.server.tls_contexts import PortTLS
+    from headrace.server.tls_contexts import Contexts, PortTLS
 
 
 _LOOK: Final = 0.001
@@ -75,6 +75,11 @@ class PeerHost(ABC, Generic[SessionT]):
         self._dials: Final[set[asyncio.Task[None]]] = set()
         self.listener: PeerListener | None = None
 
+    @property
+    def contexts(self) -> Contexts:
+        """The TLS contexts of the server, as they are now: a reload replaces them."""
+        return self._server.tls.contexts
+
     def bind(self, host: str, port: int) -> None:
         """Binds the port; it listens from `listener.start` on. Raises: StartError."""
         try:
@@ -87,7 +92,7 @@ class PeerHost(ABC, Generic[SessionT]):
         if self.listener is not None:
             self._announce()
             self.listener.start()
-        self._server.accounts.followers.append(self.machine.accounts_changed)
+        self._server.accounts.follow(self.machine.accounts_changed)
         self.machine.start()
 
     async def reached(self) -> None:

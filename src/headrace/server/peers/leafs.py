@@ -73,8 +73,12 @@ class LeafNodes(PeerHost[LeafSession]):
         before, self.options = self.options, options
         self.leafs.reload(options)
         if (before.advertise, before.no_advertise) != (options.advertise, options.no_advertise):
-            self.leafs.urls_changed()
+            self.urls_changed()
         self.judge()
+
+    def urls_changed(self) -> None:
+        """Tell leaf nodes where else they can connect: addresses of this server or of its cluster changed."""
+        self.leafs.urls_changed()
 
     def judge(self) -> None:
         """Judge the leaf nodes that are here again: the users have changed."""
@@ -90,7 +94,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.tls.contexts.leafs
+        return self.contexts.leafs
 
     async def _handshake(self, sock: socket.socket, address: tuple[str, int], enter: _Enter) -> None:
         tls, context = self.tls, self.accepting_context

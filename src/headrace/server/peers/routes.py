@@ -23,7 +23,6 @@ from headrace.server.peers.machine_port import MachinePort
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.leafs import Leafs
     from headrace.cluster.port import Address, Wire
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     class _Leafs(Protocol):
         @property
         def own_urls(self) -> tuple[str, ...]: ...
-        @property
-        def leafs(self) -> Leafs: ...
+        def urls_changed(self) -> None:
+            """Tell leaf nodes where else they can connect."""
 
     class _AccountServices(Protocol):
         def hear_anew(self, change: Callable[[], object]) -> None:
@@ -110,6 +109,11 @@ class Routes(PeerHost[RouteSession]):
     # -- facts ------------------------------------------------------------------------------------
 
     @property
+    def cluster_name(self) -> str:
+        """The name that the servers of the cluster have agreed on."""
+        return self.mesh.name.text
+
+    @property
     def connect_urls(self) -> tuple[str, ...]:
         """The addresses at which clients reach this server and its peers; none where they are not told."""
         if self.options.no_advertise:
@@ -138,7 +142,7 @@ class Routes(PeerHost[RouteSession]):
         """The cluster as monitoring shows it."""
         from headrace.server.peers.snapshots import cluster_snapshot  # only who is asked loads it
 
-        return cluster_snapshot(self.mesh.name.text, self)
+        return cluster_snapshot(self.cluster_name, self)
 
     def own_urls(self) -> tuple[str, ...]:
         """The addresses at which clients reach this server."""
@@ -163,7 +167,7 @@ class Routes(PeerHost[RouteSession]):
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.tls.contexts.routes
+        return self.contexts.routes
 
     @property
     def _told_host(self) -> str:
@@ -209,7 +213,7 @@ class RoutesPort(MachinePort[RouteSession]):
         connected: Callable[[Wire], RouteSession | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        context, tls = self._server.tls.contexts.routes_begun, self._host.tls
+        context, tls = self._host.contexts.routes_begun, self._host.tls
         secured = Secured(context, tls.timeout) if context is not None and tls is not None else None
         self._host.connect(address, connected, failed, secured)
 
@@ -237,4 +241,4 @@ class RoutesPort(MachinePort[RouteSession]):
         self._server.cluster_changed()
         self._server.clients.tell()
         if self._server.leafs is not None:
-            self._server.leafs.leafs.urls_changed()
+            self._server.leafs.urls_changed()

@@ -56,7 +56,7 @@ def _connection(server: AskedServer, request: Delivery) -> int | None:
 
 
 def _kick(server: AskedServer, cid: int) -> None:
-    session = server.clients.sessions.get(cid)
+    session = server.clients.get(cid)
     if session is None:
         raise _Impossible("no such client or leafnode id")
     session.link.doom(CloseReason.KICKED)
@@ -64,7 +64,7 @@ def _kick(server: AskedServer, cid: int) -> None:
 
 
 def _warn(server: AskedServer, cid: int) -> None:
-    session = server.clients.sessions.get(cid)
+    session = server.clients.get(cid)
     if session is None:
         raise _Impossible("no such client id")
     if not session.has_async_info:

@@ -40,17 +40,15 @@ if TYPE_CHECKING:
     from headrace.server.system.messages import Messages
     from headrace.server.system.options import Form
 
-    class _System(HasTraffic, Protocol):
-        @property
-        def events(self) -> Events: ...
-
     class AskedServer(MonitoredServer, AccountsHost, Protocol):
         """A server, as requests to the system account see it."""
 
         @property
         def info(self) -> Mapping[str, Any]: ...
         @property
-        def system(self) -> _System: ...
+        def system(self) -> HasTraffic: ...
+        @property
+        def events(self) -> Events: ...
 
         def reload(self) -> None:
             """Take over what has changed in the configuration file. Raises: ConfigError, StartError."""
@@ -170,7 +168,7 @@ class Requests:
         if request.reply:
             self.send(request.reply, self.statsz())
         else:  # one without a reply subject asks for the event
-            self.server.system.events.tell_statsz()
+            self.server.events.tell_statsz()
 
     def _take_connections(self, request: Delivery) -> None:
         """The oldest of these requests has no envelope, and no words for what is wrong with it."""

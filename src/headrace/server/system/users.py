@@ -63,7 +63,7 @@ def _user_info(requests: Requests, who: dict[str, Any]) -> bytes:
         answer = requests.messages.answer({"user": "", "account": ""})
         return encode(answer, indent=False)
     cid = who.get("id")
-    session = requests.server.clients.sessions.get(cid) if type(cid) is int else None
+    session = requests.server.clients.get(cid) if type(cid) is int else None
     if session is None or session.identity is None:
         return requests.messages.refusal(_BAD_REQUEST)
     return encode(requests.messages.answer(_user(session)), indent=False)
