@@ -242,7 +242,7 @@ def _refuse_foreign_store(options: StreamingOptions) -> None:
 
 
 def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
-    """Raises: LogError."""
+    """Open the log store of the options, encrypted if they say so. Raises: LogError."""
     from headrace.log.port import SyncPolicy
     from headrace.log.store import FileStore, MemoryStore
 
@@ -325,7 +325,7 @@ def check(options: Options) -> None:
 
 
 def raise_descriptor_limit() -> None:
-    """As many connections as the system grants: the soft limit is often a thousand, the hard one many."""
+    """Raise the soft limit of file descriptors to the hard one: the soft limit is often a thousand."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -367,7 +367,7 @@ class Process:
         *services: Service,
         account_services: AccountServices | None = None,
     ) -> int:
-        """Raises: StartError."""
+        """Run the server until it stops; return the exit code of the process. Raises: StartError."""
         server = self._server = _server(self.options, services, account_services)
         server.surroundings = self
         if self.worker is not None:

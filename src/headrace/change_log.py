@@ -33,7 +33,7 @@ _MIN_GROWTH: Final = 4 << 20
 _GROWTH_FACTOR: Final = 4
 """Changes may outweigh the last snapshot this many times."""
 _MIN_GROWTH_IN_MEMORY: Final = 64 << 10
-"""As `_MIN_GROWTH`, where changes are not on a disk: each takes several times its bytes."""
+"""The growth before a snapshot where changes are not on a disk: each takes several times its bytes."""
 _RETRY_S: Final = 1.0
 """Between two tries to write after the storage failed."""
 _RECORD_BYTES: Final = 256 << 10
@@ -130,7 +130,7 @@ class ChangeWriter:
         self._snapshot_if_grown()
 
     def _grew(self, size: int) -> None:
-        """So many bytes of changes were written besides what this writes itself."""
+        """Count `size` bytes of changes that were written; begin a snapshot if there are many."""
         self._grown += size
         if self._grown > _MIN_GROWTH or self._is_in_memory:
             self._snapshot_if_grown()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIGNALLED: Final = 128
-"""With the number of a signal added: the exit code of a program that it has ended."""
+"""The base of exit codes: with the number of a signal added, the code of a program that it has ended."""
 
 _NAMES: Final = {signal.SIGINT: "interrupt", signal.SIGTERM: "terminated"}
 

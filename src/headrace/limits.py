@@ -62,7 +62,7 @@ WEBSOCKET_MESSAGE_PAYLOADS: Final = 8
 """A WebSocket message may be this many times max_payload, inflated too; a larger one closes with 1009."""
 
 WEBSOCKET_MAX_MESSAGE: Final = 64 << 20
-"""And never more than this."""
+"""The largest WebSocket message in bytes, whatever max_payload is."""
 
 WEBSOCKET_BEFORE_CONNECT: Final = 64 << 10
 """Bytes that a WebSocket client which must authenticate may send before it has; more closes with 1008."""
@@ -150,7 +150,7 @@ GATEWAY_PING_INTERVAL: Final = 15.0
 """PINGs over gateways are never further apart."""
 
 GATEWAY_UNKNOWN: Final = 1024
-"""At most so many clusters are reached that nobody configured, and so many addresses kept of one."""
+"""The most clusters that are reached although nobody configured them, and the most addresses kept of one."""
 
 LEAF_PORT: Final = 7422
 """The port that leaf nodes connect to unless their configuration names another."""
@@ -162,7 +162,7 @@ LEAF_INFO_TIMEOUT: Final = 1.0
 """A hub that has not sent INFO by then is given up."""
 
 LEAF_CONNECT_TIMEOUT: Final = 2.0
-"""And one that has not accepted the leaf node's CONNECT by then."""
+"""A hub that has not accepted the leaf node's CONNECT by then is given up, too."""
 
 LEAF_AUTH_TIMEOUT: Final = 2.0
 """A leaf node that has not sent CONNECT by then gets 'Authentication Timeout'."""
@@ -171,7 +171,7 @@ LEAF_RETRY_AFTER_LOOP: Final = 30.0
 """Seconds before a hub is reached again that was in a circle, has the same name, or permits too little."""
 
 LEAF_RETRY_AFTER_VERSION: Final = 5.0
-"""And one that wants a newer version."""
+"""Seconds before a hub is reached again that wants a newer version."""
 
 LEAF_INFO_SIZE: Final = 65536
 """Bytes that an INFO may have which comes before TLS."""

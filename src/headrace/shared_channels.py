@@ -62,7 +62,7 @@ class SharedChannels:
     def __init__(self, streams: Mapping[str, str]) -> None:
         self.streams: Final = dict(streams)
         self._logs: dict[bytes, MessageLog] = {}
-        """Those of adopted channels, once one of the services has opened them."""
+        """The logs of adopted channels, once one of the services has opened them."""
 
     def for_channels(self, store: LogStore, committer: Committer) -> LogStore:
         """The store as the streaming service has it; first of all, and `committer` is for both services."""
@@ -155,7 +155,7 @@ class SharedChannelsService:
         self._links: list[_Link] = []
 
     def start(self, host: Host) -> None:
-        """Raises: StartError."""
+        """Open the shared channels and their streams. Raises: StartError."""
         system = self._jetstream.system
         account = None if system is None else system.accounts.get(GLOBAL_ACCOUNT)
         if account is None:
@@ -182,7 +182,7 @@ class SharedChannelsService:
         self._links.append(link)
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """It subscribes to nothing."""
+        """Do nothing: the service subscribes to no subject."""
 
     def stop(self) -> None:
         for link in self._links:
@@ -237,7 +237,10 @@ class _Link:
     def carry(
         self, consumer: str, position: DurablePosition, done: Callable[[Exception | None], None]
     ) -> None:
-        """Raises: ConversionRefused."""
+        """Carry a consumer's position over to the channel; `done` is called when that is durable.
+
+        Raises: ConversionRefused.
+        """
         account, stream = self._account, self._stream
         if consumer in stream.consumers:
             raise ConversionRefused(f"stream {stream.name} has a consumer {consumer} already")
@@ -259,7 +262,9 @@ class _Link:
 
 
 def _state(position: DurablePosition, now_ns: int) -> ConsumerState:
-    """Everything up to what was sent last has been delivered; what is pending comes again when it is over."""
+    """Return the state of a consumer that has got every message up to the last one sent; pending ones come
+    again when their time is over.
+    """
     state = ConsumerState()
     pending = position.pending
     first = pending[0] if pending else position.last_sent + 1

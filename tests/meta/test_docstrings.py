@@ -1,4 +1,4 @@
-"""A docstring opens with an imperative or a noun phrase (CONTRIBUTING.md), not with What, Whether or Who.
+"""A docstring opens with an imperative or a noun phrase (CONTRIBUTING.md), not with What, Whether or It.
 
 Such an opening makes a sentence without its noun, which one has to read twice.
 """
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPENING: Final = re.compile(r"(What|Whether|Who|Whom|Whose|How|Which|Where|When|That)\b")
+REFERENCE: Final = re.compile(
+    "(It|They|Those|These|Nothing|Nobody|Somebody|Everything|Everybody|Whoever|Whatever|None|Raises|Not|As|Of"
+    r"|With|Without|And|So|By|For|In|At|On|Before|After|Only|Some|Also|Both)\b"
+)
+"""Openings of a sentence whose noun stands elsewhere: in the name, or in the line before."""
 
 
 def docstrings(module: Module) -> Iterator[tuple[int, str]]:
@@ -38,7 +43,7 @@ def openings(module: Module) -> list[str]:
     return [
         f"{module.relative}:{line} {text.strip()[:60]}"
         for line, text in docstrings(module)
-        if OPENING.match(text.strip())
+        if OPENING.match(text.strip()) or (module.is_python and REFERENCE.match(text.strip()))
     ]
 
 
@@ -53,6 +58,12 @@ def test_an_opening_without_a_noun_is_found(text: str) -> None:
     assert OPENING.match(text)
 
 
-@pytest.mark.parametrize("text", ["True if it is open.", "Return the next one.", "Whatever is left goes."])
+@pytest.mark.parametrize("text", ["Raises: LogError.", "Of one stream.", "It is over.", "Nobody waits."])
+def test_an_opening_that_refers_to_a_name_is_found(text: str) -> None:
+    assert REFERENCE.match(text)
+
+
+@pytest.mark.parametrize("text", ["True if it is open.", "Return the next one.", "The bytes of one stream."])
 def test_other_openings_are_let_through(text: str) -> None:
     assert not OPENING.match(text)
+    assert not REFERENCE.match(text)

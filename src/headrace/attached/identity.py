@@ -66,7 +66,7 @@ def _plain(options: NATSServerOptions, authorization: AuthorizationOptions) -> C
 
 
 def tls_context(options: NATSServerOptions) -> ssl.SSLContext | None:
-    """For a server that asks for TLS; None: only if it does, with the system's authorities.
+    """Return the TLS context for a server that asks for TLS; None: the system's authorities are enough.
 
     Raises: StartError for files that cannot be used.
     """

@@ -37,7 +37,10 @@ LOOK_FOR_OTHERS: Final = 1.0
 
 
 class AttachedServer(Server):
-    """Raises (from `start`): StartError, a line that begins as nats-streaming-server's."""
+    """A streaming service as a client of a NATS server elsewhere, with its monitoring.
+
+    `start` raises StartError, with a line that begins as nats-streaming-server's.
+    """
 
     def __init__(self, options: Options, services: Sequence[Service]) -> None:
         super().__init__(options, services=services)
@@ -80,7 +83,7 @@ class AttachedServer(Server):
             raise StartError(error_texts.failed_to_start(f"nats: {error}")) from error
 
     def _host(self, service: Service) -> RemoteHost:
-        """Raises: StartError, AddressError."""
+        """Return the host of one service, not connected yet. Raises: StartError, AddressError."""
         addresses = parse_addresses(self._nats.url)
         identity = Identity(self._nats, self.options.authorization)
         identity.check()

@@ -47,11 +47,14 @@ class Copier:
         self.segments = 0
         """Parts of the logs so far."""
         self.copied = 0
-        """Those that were not in the target."""
+        """Segments that were not in the target."""
         self.copied_bytes = 0
 
     def log(self, name: bytes, directory: Path) -> tuple[Part, ...]:
-        """Raises: FileNotFoundError when the log is gone; BackupError, OSError, StoreError."""
+        """Copy a log into the backup and return its segments.
+
+        Raises: FileNotFoundError when the log is gone; BackupError, OSError, StoreError.
+        """
         done: dict[str, Part] = {}
         for _ in range(ATTEMPTS):
             names = sorted(one for one in os.listdir(directory) if base_of(one) is not None)
@@ -118,7 +121,9 @@ class Copier:
 
 
 def _lasting(part: Part) -> Part:
-    """Without a mark by which the next backup would pass over a change in the same moment."""
+    """Return the part, without its mark if the file changed just now: one more change might leave the mark as
+    it is.
+    """
     return part if time.time_ns() - part.mark[-1] > _SETTLED_NS else replace(part, mark=())
 
 

@@ -95,7 +95,10 @@ def next_name(names: list[str], now: datetime) -> str:
 
 
 def read_manifest(store: ObjectStore, name: str) -> Manifest:
-    """Raises: BackupError when it is damaged, of a later version or something else; StoreError."""
+    """Read the manifest of a backup.
+
+    Raises: BackupError when it is damaged, of a later version or something else; StoreError.
+    """
     where = f"{store.location}: backup {name}"
     data = store.get(f"{MANIFESTS}/{name}.json")
     body, _, digest = data.rpartition(b"\n")
@@ -113,7 +116,10 @@ def read_manifest(store: ObjectStore, name: str) -> Manifest:
 
 
 def _check_names(manifest: Manifest, where: str) -> None:
-    """They become names of files: nothing but what a backup writes. Raises: BackupError."""
+    """Refuse names of logs and segments that no backup writes: they become names of files.
+
+    Raises: BackupError.
+    """
     for log in manifest.logs:
         if not log.name:
             raise BackupError(f"{where} has a log without a name")

@@ -58,7 +58,7 @@ class Wanted(Struct, frozen=True):
     is_state: Callable[[bytes], bool]
     account: str | None = None
     prefix: bytes = b""
-    """Of the names of the logs that are wanted."""
+    """The prefix of the names of the logs that are wanted."""
 
     @property
     def source(self) -> str:
@@ -163,7 +163,7 @@ class _Segment(NamedTuple):
 
 
 def _oldest(directory: Path) -> _Segment | None:
-    """None where there is none, or it is damaged."""
+    """Return the oldest segment of a directory; None if there is none, or it is damaged."""
     for path in sorted(path for path in directory.glob("*.log") if base_of(path.name) is not None):
         header = _header(path)
         return None if header is None else _Segment(path.name, header.salt)

@@ -18,7 +18,7 @@ class PathExists(CheckpointError):
 
 
 class FolderNotEmpty(CheckpointError):
-    """Only an empty folder can be removed without what is in it."""
+    """A folder is not empty, and the request does not allow to remove what is in it."""
 
 
 class BadPath(CheckpointError):

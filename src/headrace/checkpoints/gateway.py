@@ -50,7 +50,7 @@ class Gateway:
         return f"webhdfs://{self._host}:{self._port}/{self._secret}"
 
     async def start(self) -> None:
-        """Raises: StartError when the port cannot be had."""
+        """Open the port of the gateway. Raises: StartError when the port cannot be had."""
         from headrace.checkpoints.webhdfs import application
 
         app = application(self._objects, self._secret)

@@ -103,7 +103,7 @@ class Objects:
     # ---- looking ----------------------------------------------------------------------------
 
     async def status(self, key: str) -> Status:
-        """Raises: PathMissing."""
+        """Return the status of a file or folder. Raises: PathMissing."""
         staged = self._staged.get(key)
         if staged is not None:
             return _status_of(key, staged)
@@ -187,7 +187,7 @@ class Objects:
         staged.path.unlink(missing_ok=True)
 
     async def make_folder(self, key: str) -> None:
-        """With those above it. Raises: PathExists where a file stands."""
+        """Make a folder and those above it. Raises: PathExists where a file stands."""
         if key in self._staged:
             raise PathExists(f"{_shown(key)} is a file")
         if key:

@@ -205,7 +205,10 @@ class _Call:
         self.key = key
 
     def number(self, option: str) -> int | None:
-        """Raises: BadPath for anything but a number from 0 on."""
+        """Return the value of a numeric option; None if it is not given.
+
+        Raises: BadPath for anything but a number from 0 on.
+        """
         text = self.options.get(option)
         if text is None or text == "null":
             return None

@@ -148,7 +148,9 @@ class Invocation(Struct):
     tls: dict[str, object] = field(default_factory=dict)
     jetstream: dict[str, object] = field(default_factory=dict)
     cluster: dict[str, object] = field(default_factory=dict)
-    """These three by option of their blocks, with `enabled` and `listen` beside them."""
+    """Options of the blocks `tls`, `jetstream` and `cluster` by name, with `enabled` and `listen` beside
+    them.
+    """
     streaming: bool | None = None
     """True to run streaming, False not to; None leaves it to the configuration."""
     streaming_settings: dict[str, Setting] = field(default_factory=dict)

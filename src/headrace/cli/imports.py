@@ -81,7 +81,10 @@ def _show(meter: Meter, total: int, progress: Progress) -> None:
 
 
 def refuse_nested(source: Path, target: Path) -> None:
-    """Raises: SourceUnusable when the import would write into its source."""
+    """Refuse an import whose target lies within its source, or the other way round.
+
+    Raises: SourceUnusable.
+    """
     from headrace.importing.errors import SourceUnusable
 
     first, second = source.resolve(), target.resolve()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXIT_FAILURE: Final = 1
-"""Not done; the message says why."""
+"""Failure; the message says why."""
 EXIT_DAMAGED: Final = 3
 """Done, as far as damage lets it; what is damaged is listed."""
 EXIT_INTERRUPTED: Final = 130

@@ -162,7 +162,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _plan(spec: Spec, master: str) -> None:
-    """Raises: ConfigError if Spark refuses it."""
+    """Build the DataFrames of a pipeline, and run none. Raises: ConfigError if Spark refuses it."""
     from headrace.pipelines.plan import build
     from headrace.pipelines.running import RunOptions, start_session
 

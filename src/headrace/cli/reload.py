@@ -74,7 +74,10 @@ def _duration(text: str) -> float:
 
 
 def _reload(pid: int, seconds: float, name: str) -> int:
-    """Raises: UsageError, ConfigError."""
+    """Tell a server to reload its configuration; wait for the outcome and return the exit code.
+
+    Raises: UsageError, ConfigError.
+    """
     url = _monitor(_options(pid))
     before = _loaded(url)
     signal_process(pid, "reload")

@@ -41,7 +41,10 @@ def send_signal(order: str) -> None:
 
 
 def signal_process(pid: int, name: str) -> None:
-    """Raises: UsageError if the process cannot be signalled; KeyError for a name that is none."""
+    """Send a signal, by its name, to a server.
+
+    Raises: UsageError if the process cannot be signalled; KeyError for a name that is none.
+    """
     try:
         os.kill(pid, _SIGNALS[name])
     except (OSError, OverflowError) as error:

@@ -122,7 +122,8 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
 
 
 def cipher_of(options: argparse.Namespace) -> Cipher | None:
-    """As the server decides it: by `--encrypt`, or by a key that is given; the environment's key wins.
+    """Return the cipher of a store, chosen as the server does: by `--encrypt`, or by a key that is given. The
+    environment's key wins.
 
     Raises: AccessError.
     """

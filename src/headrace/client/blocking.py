@@ -164,7 +164,9 @@ class Connection:
                     return MessageBatch()
 
     def receive_of(self, sid: bytes, timeout: float) -> MessageBatch:
-        """As `receive`, for one subscription that nothing else reads; others' messages wait for `receive`."""
+        """Receive messages of one subscription that nothing else reads; messages of others wait for
+        `receive`.
+        """
         deadline = time.monotonic() + timeout
         while True:
             if self._machine.has_messages:

@@ -21,7 +21,7 @@ class CoreWire:
     """Messages for whoever is subscribed."""
 
     def open(self, connection: Connection) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing: a core publication needs no more than a connection."""
 
     def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
         frames = []
@@ -44,4 +44,4 @@ class CoreWire:
         return []
 
     def close(self, connection: Connection) -> None:
-        """Nothing to say goodbye to."""
+        """End nothing: a core publisher leaves no state at the server."""

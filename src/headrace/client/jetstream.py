@@ -44,7 +44,7 @@ WINDOW_BYTES: Final = 4 << 20
 WINDOW_MESSAGES: Final = 50_000
 
 INACTIVE_SECONDS: Final = 60
-"""After so long without a question the server removes a consumer whose reader has died."""
+"""The time without a question after which the server removes a consumer whose reader has died."""
 
 _CONSUMER_REFUSALS: Final = (10026, 10084, 10098, 10099, 10100, 10101, 10136)
 """API errors of a stream that has no room for consumers or does not allow ours.
@@ -207,7 +207,10 @@ class _Consumer:
     def create(
         cls, streams: JetStream, stream: str, start: dict[str, Any], filters: Sequence[str]
     ) -> _Consumer:
-        """Raises: JetStreamError, ServerError (not allowed), as `JetStream.state`."""
+        """Create the consumer that reads a span of a stream.
+
+        Raises: JetStreamError, ServerError (not allowed), as `JetStream.state`.
+        """
         name = f"headrace-{secrets.token_hex(8)}"
         config: dict[str, Any] = {
             "name": name,

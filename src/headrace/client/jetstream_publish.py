@@ -92,7 +92,9 @@ class JetStreamWire:
         return acks
 
     def stored(self, connection: Connection, on_their_way: Mapping[int, Sent]) -> list[int]:
-        """By their ids in the tail of the stream; without ids nothing is known, and all are sent again."""
+        """Return which messages are stored, found by their ids in the stream's tail; those without ids are
+        sent again.
+        """
         if not self._with_ids:
             return []
         api = JetStreamApi(connection, self._prefix)

@@ -68,7 +68,7 @@ class Answer(Enum):
     STORED = "stored"
     DUPLICATE = "duplicate"
     AGAIN = "again"
-    """Not now: the same message is sent again after a pause."""
+    """Try later: the same message is sent again after a pause."""
     REFUSED = "refused"
 
 
@@ -106,7 +106,7 @@ class Wire(Protocol):
         """Acknowledgements, waiting up to `timeout` seconds for the first; none means silence."""
 
     def stored(self, connection: Connection, on_their_way: Mapping[int, Sent]) -> Collection[int]:
-        """After an outage: which of the unacknowledged messages are stored nevertheless."""
+        """Return which of the unacknowledged messages are stored nevertheless; asked after an outage."""
 
     def close(self, connection: Connection) -> None:
         """Say goodbye on a connection that works."""

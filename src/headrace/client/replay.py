@@ -146,7 +146,7 @@ def replay_columns(
     part_bytes: int = COLUMNS_PART_BYTES,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Iterator[Columns | ReplayBatch]:
-    """As `replay`, the messages as they come: columns of about a MiB, or lists from an older server.
+    """Replay messages as they come: in columns of about a MiB, or as lists from an older server.
 
     Raises: as `replay`.
     """

@@ -58,8 +58,10 @@ class ChannelInfo(Struct, frozen=True):
 
 
 class StreamingAdmin:
-    """Raises, from every method: StreamingRefusedError; NoRespondersError when no streaming server of the
-    cluster ID is there; ClientTimeoutError; what ends the connection; ProtocolError for a bad answer.
+    """Administration of the channels of a streaming server.
+
+    Every method raises: StreamingRefusedError; NoRespondersError when no streaming server of the cluster ID
+    is there; ClientTimeoutError; what ends the connection; ProtocolError for a bad answer.
     """
 
     def __init__(self, connection: Connection, cluster_id: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:

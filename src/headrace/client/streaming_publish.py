@@ -98,7 +98,7 @@ class StreamingWire:
         return frames
 
     def overhead(self, channel: bytes, reply: bytes | None = None) -> int:
-        """At most how many bytes a message is longer than its payload."""
+        """Return the largest number of bytes by which a message is longer than its payload."""
         head = PubMsg(self._client_id, self._guid + b"f" * 16, channel, reply or b"", b"", self._conn_id)
         return len(head.encode()) + 8
 

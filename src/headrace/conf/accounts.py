@@ -33,7 +33,7 @@ class AccountsBlock(Struct, frozen=True):
 
     accounts: tuple[AccountOptions, ...] = ()
     positions: dict[tuple[str, str, int], Position] = field(default_factory=dict)
-    """By account, "export" or "import" or "account", and index."""
+    """Positions by account, "export" or "import" or "account", and index."""
 
 
 def accounts(binder: Binder, entry: Entry) -> AccountsBlock | UnsetType:

@@ -80,7 +80,7 @@ def changed_options(old: Options, new: Options) -> list[str]:
 
 
 def differences(old: Options, new: Options) -> list[Change]:
-    """Everything that differs, in the order of `Options`; no secret is in it."""
+    """Return all options that differ, in the order of `Options`, without any secret."""
     return [
         change
         for name in changed_options(old, new)

@@ -25,7 +25,7 @@ SECURE_CIPHERS: Final[dict[str, str]] = {
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
 }
-"""Of TLS 1.2, with OpenSSL's names."""
+"""The ciphers of TLS 1.2, with OpenSSL's names."""
 
 INSECURE_CIPHERS: Final[dict[str, str]] = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",

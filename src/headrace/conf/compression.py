@@ -82,7 +82,10 @@ def _rtts(binder: Binder, entry: Entry) -> tuple[float, ...] | UnsetType:
 
 
 def _thresholds(given: tuple[float, ...]) -> tuple[float, ...]:
-    """In ascending order, 0 anywhere, not at the end. Raises: ValueError."""
+    """Check round-trip thresholds: ascending, with 0 anywhere but at the end, where it is removed.
+
+    Raises: ValueError.
+    """
     found = [max(value, 0.0) for value in given]
     used = [value for value in found if value]
     if used != sorted(used):

@@ -243,7 +243,7 @@ def _io(binder: Binder, entry: Entry) -> int | UnsetType:
 
 
 def _traffic(binder: Binder, entry: Entry) -> str | UnsetType:
-    """In which account the servers of a cluster speak, of which there is none."""
+    """Read the account in which servers of a cluster replicate; it has no effect without such a cluster."""
     value = text(binder, entry)
     if value is not UNSET and value not in ("", "system", "owner"):
         message = f"field {shown(entry.key)}: expected 'system' or 'owner', got {shown(value)}"

@@ -109,7 +109,7 @@ def _weighted(binder: Binder, source: str, node: Node) -> SubjectMapping | None:
 
 
 def _checked(binder: Binder, found: list[SubjectMapping], nodes: list[Node]) -> list[SubjectMapping]:
-    """Those of the mappings that can be made; the others are reported."""
+    """Return the mappings that can be made; report the others."""
     good: list[SubjectMapping] = []
     for mapping, node in zip(found, nodes, strict=True):
         try:
@@ -137,7 +137,10 @@ def _weight(binder: Binder, entry: Entry) -> int | UnsetType:
 
 
 def _check_destination(source: str, destination: str) -> None:
-    """Raises: _MappingError if no destination can be made for some subject that the source matches."""
+    """Check the destination of a mapping.
+
+    Raises: _MappingError if no destination can be made for some subject that the source matches.
+    """
     tokens = destination.split(".")
     if "" in tokens or ">" in tokens[:-1]:
         raise _MappingError("the destination is not a valid subject")

@@ -23,7 +23,7 @@ _IN_MEMORY: Final = "answers are kept in memory only, and asked for again after 
 
 
 def ocsp_peer(binder: Binder, entry: Entry) -> OCSPPeerOptions | UnsetType | None:
-    """None: peers are not checked."""
+    """Read an `ocsp_peer` block; None: peers are not checked."""
     if _is_flag(entry):
         return OCSPPeerOptions() if flag(binder, entry) is True else None
     bound = binder.bind_map(entry, _PEER)

@@ -106,7 +106,10 @@ def _operator(binder: Binder, name: str, position: Position) -> ReadOperator | N
 
 
 def _file_or_token(name: str) -> str:
-    """Raises: OSError if a file cannot be read; ValueError if it holds no text or too much."""
+    """Return a token, or the text of the file that a name leads to.
+
+    Raises: OSError if a file cannot be read; ValueError if it holds no text or too much.
+    """
     if name.startswith(_INLINE) and not os.path.exists(name[:255]):
         return name
     with open(name, "rb") as file:
@@ -348,7 +351,7 @@ class _Rules:
         self._problems.add(message, self._positions.get(option))
 
     def _check_nobody_trusted(self, resolver: ResolverOptions | None) -> None:
-        """Without anybody to trust, a resolver and what belongs to it would do nothing: that is no plan."""
+        """Refuse a resolver, and what belongs to it, where there is no operator: it would do nothing."""
         for option in ("resolver", "resolver_preload", "resolver_pinned_accounts", "resolver_tls"):
             if option in self._positions:
                 self._add(f"{option} needs an operator or trusted_keys", option)

@@ -74,7 +74,7 @@ class OCSPCacheOptions(Keyed, frozen=True):
 
 
 class Options(Keyed, frozen=True):
-    """Everything `headrace serve` can be told, each option with the entry of its key (`keys.key`).
+    """The options of `headrace serve`, each with the entry of its key (`keys.key`).
 
     `port` -1: the system chooses. `processes` 0: as many as there are cores. `max_connections` -1: no limit;
     0 means that of `max_subscriptions`, `max_sub_tokens`, `max_traced_msg_len`, `log_size_limit` and

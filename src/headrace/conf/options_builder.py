@@ -40,7 +40,7 @@ _DEFAULTS: Final = Options()
 
 
 def check_names(overrides: Mapping[str, object]) -> None:
-    """Raises: TypeError if an override names nothing that can be set."""
+    """Check the names of overrides. Raises: TypeError if one names nothing that can be set."""
     known = Options.KEYS.keys() | _CREDENTIALS | _FLAG_GROUPS
     unknown = sorted(set(overrides) - known)
     if unknown:
@@ -402,7 +402,7 @@ class OptionsBuilder:
             self._report(f"no_auth_user: {shown(name)} {reason}", option)
 
     def _user_names(self) -> frozenset[str]:
-        """Of the listed users, of the server and of its accounts."""
+        """Return the names of all listed users, of the server and of its accounts."""
         listed = self._values.get("authorization")
         names = self._block.names
         if listed is not None:

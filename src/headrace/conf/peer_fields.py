@@ -81,7 +81,10 @@ def peer_urls(binder: Binder, entry: Entry, kind: str) -> tuple[PeerURL, ...] | 
 
 
 def peer_tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
-    """As with the Go server both sides show a certificate, and both are checked."""
+    """Read the `tls` block of a port for servers.
+
+    As in the Go server both sides show a certificate, and both are checked.
+    """
     from headrace.conf.tls import tls_of_peers
 
     options = tls_of_peers(binder, entry)

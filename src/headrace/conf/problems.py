@@ -65,7 +65,7 @@ class Problems:
             self.remarks.append(ConfigProblem(message, position))
 
     def raise_any(self) -> None:
-        """Raises: ConfigError with all problems, in the order of the text, if there are any."""
+        """Raise ConfigError with all problems, in the order of the text, if there are any."""
         if not self._found:
             return
         files = list(dict.fromkeys(found.position.file for found in self._found if found.position))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry
 
 AUTO: Final = 0
-"""As many as there are cores."""
+"""The number of processes: as many processes as there are cores."""
 
 MOST: Final = 256
 _EXPECTED: Final = f'a number from 1 to {MOST}, or "auto"'

@@ -52,7 +52,7 @@ class Setting(Struct, frozen=True):
 
 
 Settings = dict[str, Setting]
-"""By option: a field of `StreamingOptions`, or a key of `UNSUPPORTED`, `NO_EFFECT` or `_RAW`."""
+"""The rows by option: a field of `StreamingOptions`, or a key of `UNSUPPORTED`, `NO_EFFECT` or `_RAW`."""
 
 
 class StreamingFlags(Struct, frozen=True):

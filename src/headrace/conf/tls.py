@@ -195,7 +195,10 @@ def _reason(error: Exception) -> str:
 
 
 def _handshake_first(binder: Binder, entry: Entry) -> float | UnsetType | None:
-    """None: INFO first; 0.0: handshake first; more: that long for the client to begin, then INFO."""
+    """Read `handshake_first`.
+
+    None: INFO first; 0.0: handshake first; more: the seconds that a client has to begin, then INFO.
+    """
     if isinstance(entry.node, Scalar) and isinstance(entry.node.value, bool):
         return 0.0 if entry.node.value else None
     value = string_of(entry.node)

@@ -50,7 +50,7 @@ def remote_syslog(binder: Binder, entry: Entry) -> str | UnsetType:
 
 
 def trace_headers(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
-    """As with the Go server it turns tracing on or off as well."""
+    """Read `trace_headers`, which turns tracing on or off as well, as in the Go server."""
     value = flag(binder, entry)
     return UNSET if value is UNSET else {"trace": value, "trace_headers": value}
 

@@ -78,7 +78,7 @@ class Account:
             self.map(mappings)
 
     def map(self, mappings: Mappings | None) -> None:
-        """These mappings hold from the next message on."""
+        """Use these mappings from the next message on."""
         self.mappings = mappings
         self.interest.mapper = self._mapped if mappings else None  # forgets what was remembered of the others
 
@@ -105,7 +105,7 @@ class Account:
             self._before = Traffic(*map(add, self._before, done))
 
     def sessions(self) -> list[Any]:
-        """Of the clients that act in it, in no particular order."""
+        """Return the sessions of the clients that act in the account, in no particular order."""
         return [link.session for link in self._links]
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ class Accounts:
             follower()
 
     def _completed(self, options: AccountOptions) -> AccountOptions:
-        """With what every account has."""
+        """Return the options of an account with what every account has."""
         return with_domain(with_system_services(options, self.system), self._domain, self.system)
 
     def use_cluster(self, name: str) -> None:

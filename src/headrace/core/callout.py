@@ -88,7 +88,10 @@ class Callout(Protocol):
     """Questions are encrypted for it; "" if they are not."""
 
     def check_response_signer(self, response: AuthorizationResponseClaims) -> None:
-        """Raises: Refused if whoever signed this (unencrypted) answer does not speak for the account."""
+        """Check the signer of an (unencrypted) answer.
+
+        Raises: Refused if it does not speak for the account.
+        """
 
     def placement(self, user: UserClaims) -> str:
         """The account that the answer puts this user in. Raises: Refused if it may not."""

@@ -95,7 +95,9 @@ def _alternative_names(certificate: Certificate) -> Iterator[str]:
 def _by_distinguished_name(
     attributes: list[list[tuple[str, str | bytes]]], users: Collection[str]
 ) -> str | None:
-    """None also for a subject with attributes that nobody names in a configuration."""
+    """Return the user of a distinguished name; None also for a subject with attributes that no configuration
+    names.
+    """
     parts: list[Part] = []
     for part in reversed(attributes):
         known = [(_TYPES[kind], value) for kind, value in part if kind in _TYPES and isinstance(value, str)]

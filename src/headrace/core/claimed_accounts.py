@@ -76,7 +76,10 @@ def without_imports(account: TrustedAccount) -> AccountOptions:
 
 
 def _trace(claims: TraceClaims | None) -> TraceOptions | None:
-    """As in the Go server a bad destination is as if there were none, and a bad sampling is all."""
+    """Return the trace options of a token.
+
+    As in the Go server, a bad destination counts as none, a bad sampling as all.
+    """
     dest = b"" if claims is None else claims.destination.encode("utf-8", "replace")
     if claims is None or not grammar.is_valid_subject(dest) or grammar.has_wildcard(dest):
         return None
@@ -84,7 +87,7 @@ def _trace(claims: TraceClaims | None) -> TraceOptions | None:
 
 
 def _jetstream(limits: ClaimedLimits) -> Mapping[str, JetStreamAccountLimits] | None:
-    """By tier, where there are any; an account with neither kind of storage has no JetStream."""
+    """Return the JetStream limits by tier; None: an account with neither kind of storage has no JetStream."""
     tiers = limits.jetstream_tiers or {"": limits.jetstream}
     if not any(tier.memory_storage or tier.disk_storage for tier in tiers.values()):
         return None
@@ -212,7 +215,7 @@ def _export(export: Export) -> ExportOptions:
 
 
 def _mappings(account: TrustedAccount) -> Iterator[SubjectMapping]:
-    """Those that can be."""
+    """Yield the mappings of a token that can be made."""
     for source, destinations in account.claims.mappings.items():
         found = tuple(
             SubjectMapping(source, each.subject, each.percent, each.cluster) for each in destinations

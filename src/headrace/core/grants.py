@@ -154,7 +154,7 @@ def known_connection_types(user_limits: UserLimits) -> list[str]:
 
 
 def check_connection_type(user_limits: UserLimits, actual: ConnectionType) -> None:
-    """Raises: Refused if this way to connect is not among those named."""
+    """Check the kind of a connection. Raises: Refused if it is not among those that the token names."""
     known = known_connection_types(user_limits)
     if known and actual.value not in known:
         raise Refused("Connection type not allowed")

@@ -46,7 +46,9 @@ def domains(
     server: str,
     extends: bool = True,
 ) -> Domains:
-    """For a link whose ends have these domains ("": none). `is_system`: it is the system account's.
+    """Return the permissions of a leaf link whose ends have these JetStream domains ("": none).
+
+    `is_system`: the link is of the system account.
 
     Only a system account joins two servers to one JetStream; each other account keeps its own, and what a
     domain's name stands before (`$JS.<domain>.API`) is open to the other side. `extends` False: a system

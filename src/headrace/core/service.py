@@ -48,11 +48,11 @@ class Taking(IntEnum):
     """The outcome of a traced message that has come to a subscription of a service."""
 
     AS_A_CLIENT = 0
-    """It is delivered as to a client: not at all when it is only traced."""
+    """The message is delivered as to a client: not at all when it is only traced."""
     SILENT = 1
     """The service does what it is asked for, and nothing is told of it."""
     TRACED = 2
-    """It comes as a run of its own, with its trace."""
+    """The message comes as a run of its own, with its trace."""
     REFUSED = 3
     """The service does not get it, which its trace tells."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEST: Final = b"Nats-Trace-Dest"
 DISABLED: Final = b"trace disabled"
-"""As destination: no server traces the message (any more). It is no subject."""
+"""The destination by which no server traces the message (any more). It is no subject."""
 
 ORIGIN: Final = "Nats-Trace-Origin-Account"
 """A header of old servers, with which nothing is traced."""
@@ -35,7 +35,7 @@ Event = dict[str, Any]
 
 
 class Kind(IntEnum):
-    """Of a connection, as events number them."""
+    """The kind of a connection, numbered as in trace events."""
 
     CLIENT = 0
     ROUTER = 1
@@ -185,34 +185,39 @@ class MessageTrace:
     # -- what happens -----------------------------------------------------------------------------
 
     def failed(self, error: str) -> None:
-        """It went no further than to this server."""
+        """Note that the message went no further than to this server."""
         self._ingress["error"] = error
 
     def publish_refused(self, subject: bytes) -> None:
-        """Its client may not publish to this subject."""
+        """Note that the client may not publish to this subject."""
         self.failed(f"Permissions Violation for Publish to {_quoted(subject)}")
 
     def reply_refused(self, reply: bytes) -> None:
-        """Its client may not ask for answers there."""
+        """Note that the client may not ask for answers at this subject."""
         self.failed(f"Permissions Violation for Publish with Reply of {_quoted(reply)}")
 
     def mapped(self, subject: bytes) -> None:
-        """A subject mapping has given it this subject."""
+        """Note the subject that a mapping has given the message."""
         self._add("sm", to=_text(subject))
 
     def stream_export(self, account: bytes, subject: bytes, allows: bool) -> bool:
-        """It is about to pass into an account that imports it; whether its trace goes on there."""
+        """Note that the message passes into an account that imports the stream; return True if its trace goes
+        on there.
+        """
         self._add("se", acc=_text(account), to=_text(subject))
         return allows
 
     def service_import(self, account: str, subject: bytes, to: bytes) -> None:
-        """It passes into the account that answers such requests."""
+        """Note that the message passes into the account that answers such requests."""
         self._add("si", acc=account, **{"from": _text(subject)}, to=_text(to))
 
     def egress(
         self, session: Any, account: bytes | None, subscription: bytes, queue: bytes, error: str | None
     ) -> None:
-        """A connection gets it, or not for that reason. `account`: where; None for routes and gateways."""
+        """Note that a connection gets the message, or does not, for the reason `error`.
+
+        `account` is None for routes and gateways.
+        """
         connection: TracedConnection = session.traced_connection
         name = _text(account) if account is not None else self._account
         optional = {
@@ -228,19 +233,21 @@ class MessageTrace:
         self._add("eg", kind=int(connection.kind), cid=connection.number, **said)
 
     def next_hop(self, headers: bytes) -> bytes:
-        """The headers for one more server that it goes to."""
+        """Return the headers for one more server that the message goes to."""
         self.hops += 1
         self._next = f"{self._came_over}.{self.hops}" if self._came_over else str(self.hops)
         return _moved(headers, _HOP, self._next.encode())
 
     def redirected(self, headers: bytes, dest: bytes) -> bytes:
-        """The headers for another account, where others send what they tell to `dest`, b"": where none do."""
+        """Return the headers for another account, where other servers send their events to `dest`; b"": where
+        none do.
+        """
         return _moved(headers, DEST, dest or DISABLED)
 
     # -- streams ----------------------------------------------------------------------------------
 
     def meet(self, stream: str) -> None:
-        """A stream is going to take it, or to judge it: it is told with the rest when that is done."""
+        """Expect the judgement of a stream about the message: the trace is published when that is known."""
         self._open += 1
         self._met.append((stream, StreamTrace(self, self._add("js", stream=stream))))
 
@@ -259,7 +266,7 @@ class MessageTrace:
         self.finish()
 
     def finish(self) -> None:
-        """It has been routed, or a stream is done with it."""
+        """Publish the trace: the message was routed, or a stream is done with it."""
         self._open -= 1
         if self._open == 0:
             self._send(self)
@@ -279,7 +286,10 @@ class StreamTrace:
         return self._trace.is_only
 
     def judged(self, subject: bytes, *, wanted: bool) -> None:
-        """It would be stored so. `wanted`: somebody is interested, where that decides."""
+        """Note the judgement of a stream: the message would be stored.
+
+        `wanted`: a consumer has interest, where that decides.
+        """
         self._event["subject"] = _text(subject)
         if not wanted:
             self._event["nointerest"] = True

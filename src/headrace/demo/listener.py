@@ -26,7 +26,7 @@ _ATTEMPTS: Final = round(READY_LIMIT / _RECONNECT_AFTER)
 
 
 class ListenerError(HeadraceError):
-    """Nobody could listen to the results; the text says why."""
+    """The results of the demonstration cannot be listened to; the text says why."""
 
 
 class Listener:

@@ -108,7 +108,10 @@ class Publication:
         self._failure: HeadraceError | None = None
 
     def check_unused(self) -> None:
-        """Raises: ChannelError if the channel has been used before; ClientError."""
+        """Check that the channel is new.
+
+        Raises: ChannelError if the channel has been used before; ClientError.
+        """
         self._server = look_unused(self._url, self._cluster_id, self._channel).server_id
 
     async def run(self, feed: Sequence[bytes]) -> None:
@@ -174,7 +177,7 @@ class Publication:
             self._settled.set()
 
     async def _find_row(self) -> bool:
-        """After an outage: which row comes next; whether there is none. Raises: as `run`."""
+        """Find the row to publish next after an outage; return True if there is none. Raises: as `run`."""
         while True:
             try:
                 found = await asyncio.to_thread(look, self._url, self._cluster_id, self._channel)

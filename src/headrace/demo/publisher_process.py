@@ -83,7 +83,10 @@ class PublisherProcess:
             self._process.stdin.flush()
 
     def check(self) -> None:
-        """Raises: PublisherError if it has ended without publishing everything."""
+        """Check the publisher's process.
+
+        Raises: PublisherError if it has ended without publishing everything.
+        """
         if self.is_done or self._process.poll() is None:
             return
         self._reader.join()

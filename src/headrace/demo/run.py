@@ -90,7 +90,7 @@ class _Run:
 
 
 class DemoStopped(DemoError):
-    """Somebody asked for an end before the demonstration had come to its own."""
+    """The demonstration was stopped by a signal before its end."""
 
 
 def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> bool:
@@ -161,7 +161,7 @@ def _place(options: DemoOptions, files: Files, stack: contextlib.ExitStack) -> _
 
 
 def _nothing(_count: int, _total: int) -> None:
-    """Nobody is killed."""
+    """Do nothing at the publisher's progress: in this run no server is killed."""
 
 
 def _stream(run: _Run, source: dict[str, str]) -> Expected:

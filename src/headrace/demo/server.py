@@ -78,7 +78,7 @@ class DemoServer:
         self._process.wait()
 
     def check(self) -> None:
-        """Raises: DemoServerError if it has ended by itself."""
+        """Check the server's process. Raises: DemoServerError if it has ended by itself."""
         if self._process is not None and not self._killed and self._process.poll() is not None:
             raise DemoServerError(f"the server ended with code {self._process.returncode}; see {self._log}")
 

@@ -10,7 +10,7 @@ class ImportFailed(HeadraceError):
 
 
 class SourceUnusable(ImportFailed):
-    """Not a file store of NATS Streaming, or the disk below it fails."""
+    """The source is no store of the expected kind, or the disk below it fails."""
 
 
 class SourceInUse(ImportFailed):

@@ -60,7 +60,7 @@ class Outcome(Struct):
 
     @property
     def all_findings(self) -> list[Finding]:
-        """Those of no channel or stream first."""
+        """Return all findings; those of no channel or stream come first."""
         raise NotImplementedError
 
     @property

@@ -31,7 +31,7 @@ class Meter:
         self._told = 0
 
     def moved(self, place: str, read_bytes: int, messages: int) -> None:
-        """So many more bytes and messages were read of a channel or stream; reports it now and then."""
+        """Count bytes and messages that were read of a channel or stream; report them now and then."""
         self._bytes += read_bytes
         self._messages += messages
         if self._bytes - self._told >= _EVERY:

@@ -33,7 +33,10 @@ class SourceGuard:
         self._before: dict[str, _Stamp] = {}
 
     def __enter__(self) -> SourceGuard:
-        """Raises: SourceInUse; SourceUnusable when the directory cannot be read."""
+        """Begin to watch the files of the store.
+
+        Raises: SourceInUse; SourceUnusable when the directory cannot be read.
+        """
         self._before = self._stamps()
         try:
             self._lock()
@@ -51,7 +54,10 @@ class SourceGuard:
         self._unlock()
 
     def check(self) -> None:
-        """Raises: SourceInUse when a file of the store has changed, come or gone since the guard began."""
+        """Look at the files of the store again.
+
+        Raises: SourceInUse when one has changed, come or gone since the guard began.
+        """
         after = self._stamps()
         changed = {
             name for name in self._before.keys() | after.keys() if self._before.get(name) != after.get(name)

@@ -85,16 +85,16 @@ class AccountJetStream:
         self.api_counters = ApiCounters()
         self.streams: dict[str, Stream] = {}
         self.configs = StreamConfigs()
-        """Of the streams, for whoever compares a new one with all of them."""
+        """The configurations of the streams, for whoever compares a new one with all of them."""
         self.cores: Final = ConsumerTable()
-        """Of all consumers, for compiled code, by `<stream>.<consumer>`."""
+        """The compiled parts of all consumers, by `<stream>.<consumer>`."""
         self.broken: dict[str, str] = {}
         """Streams that are stored and not served, and why."""
         self._routes: dict[int, Callable[[Any], object]] = {}
         self._touched: dict[StreamPort, None] = {}
         self._woken: dict[Served, None] = {}
         self._again: dict[Served, None] = {}
-        """Those that have more to do than fits into one turn."""
+        """Consumers and readers that have more to do than fits into one turn."""
 
     def begin(self, host: Host) -> None:
         """Its effects are there from now on."""
@@ -131,7 +131,7 @@ class AccountJetStream:
         self._touched[stream] = None
 
     def wake(self, served: Served) -> None:
-        """It is served at the end of this turn."""
+        """Serve a consumer or a source reader at the end of this turn."""
         self._woken[served] = None
 
     def flush(self) -> None:
@@ -188,7 +188,7 @@ class AccountJetStream:
         return self._advisories.heard(suffix)
 
     def consumer(self, stream: bytes, name: bytes) -> Consumer | None:
-        """By the names that subjects have."""
+        """Return the consumer that a subject names by its stream and its name."""
         found = self.streams.get(_text(stream))
         return None if found is None else found.consumers.get(_text(name))
 

@@ -35,7 +35,7 @@ class Assets:
     def __init__(self, account: AccountJetStream) -> None:
         self._account = account
         self.next_identity = 1
-        """Of consumers, for the journal: never the same twice."""
+        """The identity of the next consumer, for the journal: never the same twice."""
         self._removing: dict[str, list[Callable[[], object]]] = {}
         """Streams whose log is about to go, and what waits for that."""
         self.unreadable = AccountState()
@@ -44,13 +44,13 @@ class Assets:
     # -- streams ---------------------------------------------------------------------------------------
 
     def open_log(self, config: StreamConfig) -> MessageLog:
-        """Raises: LogError."""
+        """Open the log of a stream. Raises: LogError."""
         from headrace.jetstream.stream.stream import log_limits
 
         return self._store(config.storage).open(self._log_name(config.name), log_limits(config))
 
     def create_stream(self, config: StreamConfig) -> Stream:
-        """Raises: ApiError when its log cannot be made."""
+        """Create a stream. Raises: ApiError when its log cannot be made."""
         account = self._account
         try:
             log = self.open_log(config)
@@ -78,7 +78,7 @@ class Assets:
         self.remove_stream(stream, lambda _error: None)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
-        """Raises: ApiError, LogError."""
+        """Change the configuration of a stream. Raises: ApiError, LogError."""
         stream.update(config)
         self._account.configs.put(config)
         self._record(stream)
@@ -215,7 +215,7 @@ class Assets:
         self._account.cores.discard(_path_of(consumer), consumer.tracker)
 
     def update_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Raises: ApiError."""
+        """Change the configuration of a consumer. Raises: ApiError."""
         consumer.update(config)
         self.record_consumer(consumer)
 
@@ -234,7 +234,10 @@ class Assets:
             self._account.journal.consumer(record)
 
     def remove_consumer(self, consumer: Consumer, reason: str = "deleted") -> None:
-        """For good; those who wait for messages are told. A consumer that is gone already stays so."""
+        """Remove a consumer for good; clients that wait for its messages are told.
+
+        One that is gone already is passed over.
+        """
         stream = self._account.streams.get(consumer.stream.name)
         if stream is None or stream.consumers.get(consumer.name) is not consumer:
             return
@@ -258,7 +261,7 @@ class Assets:
     # -- the whole -------------------------------------------------------------------------------------
 
     def gather(self) -> AccountState:
-        """Everything that must be remembered, for a snapshot of the journal."""
+        """Return the state of all streams and consumers, for a snapshot of the journal."""
         unreadable = self.unreadable
         state = AccountState(dict(unreadable.streams), dict(unreadable.consumers), set(self._removing))
         for stream in self._account.streams.values():
@@ -280,7 +283,7 @@ class Assets:
 
 
 def _path_of(consumer: Consumer) -> bytes:
-    """As subjects name it."""
+    """Return the path of a consumer as subjects name it: `<stream>.<consumer>`."""
     return f"{consumer.stream.name}.{consumer.name}".encode()
 
 

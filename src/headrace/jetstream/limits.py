@@ -136,7 +136,7 @@ class Measured(Protocol):
 
 
 class Usage(Struct):
-    """Of one account; `server` is the sum over all of them."""
+    """The bytes that an account holds; `server` is the sum over all accounts."""
 
     server: Held
     held: Held = field(default_factory=Held)

@@ -143,7 +143,7 @@ class JetStreamServer:
         self._log.info("Took %.3gms to start JetStream", seconds * 1000)
 
     def stats(self) -> ServerStats | None:
-        """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
+        """Return the statistics for monitoring (`server.monitor.jetstream.JetStreamSource`)."""
         if self.system is None:
             return None
         from headrace.jetstream.stats import server_stats
@@ -151,7 +151,7 @@ class JetStreamServer:
         return server_stats(self.system, str(self.directory))
 
     def close(self) -> None:
-        """Everything is on disk after this, and another process may have the directory."""
+        """Close all stores: everything is on disk after this, and another process may have the directory."""
         if self._file is None:
             return
         self._log.info("Initiating JetStream Shutdown...")
@@ -189,7 +189,7 @@ class JetStreamServer:
         return Told(self._cipher, log_shown, lambda line: self._log.info("  %s", line))
 
     def _open_store(self, converted: Told | None) -> FileStore:
-        """Raises: StartError."""
+        """Open the file store, with its encryption. Raises: StartError."""
 
         def report(name: bytes, damage: Damage) -> None:
             self._log.error("JetStream: %s: %s", name.decode("utf-8", "backslashreplace"), damage)
@@ -318,7 +318,7 @@ def _three_quarters_of_memory() -> int:
 
 
 def _three_quarters_of_disk(directory: Path) -> int:
-    """Of what is free where the directory is, or will be."""
+    """Return three quarters of the free bytes on the disk of a directory, which need not exist yet."""
     for place in (directory, *directory.parents):
         try:
             found = os.statvfs(place)

@@ -50,7 +50,7 @@ class Effects(Protocol):
     def host(self) -> Host: ...
     @property
     def turns(self) -> Turns:
-        """For an `Alarm`."""
+        """The turns of the account, for an `Alarm`."""
 
     @property
     def now_ns(self) -> Callable[[], int]:
@@ -98,7 +98,7 @@ class Effects(Protocol):
         """A stream has publications to append, or messages of it went: it is looked at in this turn."""
 
     def wake(self, served: Served) -> None:
-        """It is served at the end of this turn."""
+        """Serve a consumer or a source reader at the end of this turn."""
 
     @property
     def has_due(self) -> bool:

@@ -77,7 +77,7 @@ class _Refusing:
 
 
 class RefusingService(_Refusing):
-    """In an account that has no JetStream."""
+    """The JetStream API of an account that has no JetStream."""
 
     def receive(self, name: bytes, reply: bytes) -> None:
         if name.startswith(PUBLISHED_ALONE):
@@ -93,7 +93,7 @@ class RefusingService(_Refusing):
 
 
 class SystemRequests(_Refusing):
-    """In the system account. `purge`: removes all streams of an account.
+    """The JetStream API in the system account. `purge`: removes all streams of an account.
 
     nats-server without JetStream passes requests of its clients on to the system accounts of other servers
     of its cluster as well; they have reached the client's own account by then, which answers them.

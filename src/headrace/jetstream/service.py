@@ -43,7 +43,7 @@ class AccountService(AccountJetStream):
         self._unowned = Acks()
         """Acknowledgements for consumers that are not there."""
         self._elsewhere = Acks()
-        """Those that others hear too: the consumer may be another server's, in another domain."""
+        """Acknowledgements that others hear too: the consumer may be another server's, in another domain."""
         self._is_running = False
 
     # -- life ------------------------------------------------------------------------------------------

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class StreamConfigs(Mapping[str, "StreamConfig"]):
-    """By name. Their subjects are well formed: only such streams are made."""
+    """The configurations of an account's streams, by name.
+
+    Their subjects are well formed: only such streams are made.
+    """
 
     def __init__(self, configs: Iterable[StreamConfig] = ()) -> None:
         self._configs: dict[str, StreamConfig] = {}

@@ -52,7 +52,7 @@ class Copy(Struct, eq=False):
     checkpoint: int
     is_durable: bool = False
     is_lost: bool = False
-    """It could not be made durable and must be given up."""
+    """True if it could not be made durable and must be given up."""
 
 
 class AfterSync:

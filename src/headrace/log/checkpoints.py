@@ -35,7 +35,7 @@ _NONE: Final = 1 << 62
 
 
 class Checkpoints:
-    """Of one log. `write_news`: writes the removals that wait; it raises StorageError."""
+    """The checkpoints of one log. `write_news`: writes the removals that wait; it raises StorageError."""
 
     def __init__(
         self,

@@ -35,7 +35,8 @@ FEW_BYTES: Final = 4 << 10
 
 
 class SyncMarks(NamedTuple):
-    """For whoever appends and tells at once, without a call of `request`. On the owner's thread.
+    """The state of syncs, for an owner who appends and confirms in one call, without `request`. On the
+    owner's thread.
 
     What was appended is synced when `due` says so; where that says nothing, `note` the log. A log that is in
     `failed` could not be synced: nobody may be told without `request`, which says why.
@@ -50,7 +51,7 @@ class SyncMarks(NamedTuple):
 class Committer(Protocol):
     @property
     def marks(self) -> SyncMarks | None:
-        """None where those who ask are told after a sync."""
+        """The marks of an owner who confirms before a sync; None where confirmations wait for it."""
 
     def request(self, log: MessageLog, done: Done) -> None:
         """Calls `done` on the owner's thread when all that was appended to `log` before is durable.
@@ -77,13 +78,13 @@ class InlineCommitter:
         done(_sync(log))
 
     def begin_turn(self) -> None:
-        """Nothing is left for the end of a turn."""
+        """Do nothing: every request is done at once, in its call."""
 
     def end_turn(self, *, is_last: bool) -> None:
-        """Nothing was left for it."""
+        """Do nothing: no request is left for the end of a turn."""
 
     def stop(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no request waits."""
 
 
 class ThreadCommitter:
@@ -174,7 +175,10 @@ class ThreadCommitter:
         )
 
     def request(self, log: MessageLog, done: Done) -> None:
-        """Raises: LogClosed after `stop`."""
+        """Ask for a sync of a log; `done` is called when what was appended is durable.
+
+        Raises: LogClosed after `stop`.
+        """
         with self._lock:
             if self._stopping:
                 raise LogClosed("the committer is stopped")
@@ -360,7 +364,7 @@ class ThreadCommitter:
         self._telling = True
 
     def _tell(self) -> None:
-        """On the owner's thread."""
+        """Call the callbacks of syncs that have ended, on the owner's thread."""
         with self._lock:
             self._telling = False
             finished, self._finished = self._finished, deque()

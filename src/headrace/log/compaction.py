@@ -303,7 +303,9 @@ class Compaction:
             ledger.noted()
 
     def _needed(self, job: _Job) -> list[tuple[int, int]]:
-        """Of the ranges in a segment's records: those whose messages may still be on disk in another one."""
+        """Return the ranges of removed sequences that a segment must keep: their messages may be on disk in
+        another one.
+        """
         floor, segments = self._ledger.floor, self._segments.all
         trusted = self._segments.are_names_durable
         found: list[tuple[int, int]] = []
@@ -414,5 +416,5 @@ class Compaction:
 
 
 def _never_again(segment: Segment) -> None:
-    """Not before the next start."""
+    """Pass a segment over until the next start."""
     segment.dregs, segment.retry_at, segment.stays_plain = segment.size, 1 << 62, True

@@ -40,7 +40,7 @@ Report: TypeAlias = "Callable[[Damage], object]"
 
 
 class DamageNotes:
-    """Of one log, since it was opened."""
+    """The damage that one log has met since it was opened."""
 
     def __init__(self, report: Report | None) -> None:
         self._report = report

@@ -44,7 +44,7 @@ class SegmentCipher:
         return nonce + self._aead.encrypt(nonce, plain, header)
 
     def open(self, sealed: bytes, header: bytes) -> bytes | None:
-        """None when it was not sealed with this key and header."""
+        """Decrypt and authenticate a record; None when it was not sealed with this key and header."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < OVERHEAD:
@@ -86,7 +86,7 @@ class Cipher:
         return found
 
     def checkpoint(self) -> SegmentCipher:
-        """For checkpoints, which name subjects."""
+        """Return the cipher for checkpoints, which name subjects."""
         return self._derive(b"checkpoint")
 
     def _derive(self, purpose: bytes) -> SegmentCipher:

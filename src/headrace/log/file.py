@@ -333,7 +333,7 @@ class FileLog:
         self._checkpoints.write_if_due()
 
     def _go_on_sealed(self) -> None:
-        """Nothing is added to a plain segment once there is a key."""
+        """Begin a sealed segment: no record is added to a plain one once there is a key."""
         ledger = self._ledger
         if self._segments.active.base > ledger.last_sequence:
             # A segment is named by its base: the next needs another.
@@ -592,7 +592,7 @@ class FileLog:
             self._ledger.noted()
 
     def _settle(self) -> None:
-        """Raises the floor to what is left. When that cannot be read it stays, which is true too."""
+        """Raise the floor to the first message that is left; if that cannot be read, it stays."""
         with suppress(StorageError):
             self._retention.first()
 
@@ -623,7 +623,7 @@ class FileLog:
     # ---- damage -----------------------------------------------------------------------------
 
     def _found_damage(self, ranges: list[tuple[int, int]]) -> None:
-        """Of messages that were counted when the log was opened and cannot be read now."""
+        """Note messages that were counted when the log was opened and cannot be read now."""
         new = self._ledger.add_unreadable(ranges)
         self._ledger.messages = max(self._ledger.messages - sum(b - a + 1 for a, b in new), 0)
         self._damage.add(new, DAMAGED_BODY)

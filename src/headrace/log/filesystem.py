@@ -93,10 +93,10 @@ class FileSystem(Protocol):
         """Once this raised, what was unsynced may never reach the disk, whatever a later call returns."""
 
     def fdatasync(self, handle: int) -> None:
-        """As `fsync`, without times and owners; the size is included."""
+        """Sync a file's content and size, but not its times and owners."""
 
     def forget_read(self, handle: int) -> None:
-        """After a sync: what is read next comes from the disk, as far as the system can be told to.
+        """Make the next read of a file come from the disk after a sync, as far as the system can be told to.
 
         A system may go on showing what an earlier sync, which failed, did not write.
         """

@@ -96,7 +96,7 @@ class SparseIndex:
             yield place, self.sequences[place], following
 
     def expire_no_sooner(self, expiry: int) -> None:
-        """Nothing in any block expires before."""
+        """Note that no message in any block expires before `expiry`."""
         for place, known in enumerate(self.expiries):
             self.expiries[place] = max(known, expiry)
         self.next_expiry = min(self.expiries, default=NEVER)

@@ -104,7 +104,7 @@ class Told:
             self._says(f"Encrypted {at.done >> 20} of {at.total >> 20} MB")
 
     def end(self) -> None:
-        """Everything is converted."""
+        """Log that everything is encrypted with the present key, if a segment was converted."""
         if self.has_converted:
             self._says("All that is stored is encrypted with the key and cipher of the configuration now")
 
@@ -163,7 +163,7 @@ class _Look:
         return found
 
     def _segment(self, directory: Path, base: int) -> _Outdated | None:
-        """None: it is as it should be, or nothing can be said of it."""
+        """Return how a segment is outdated; None: it has the right key, or that cannot be known."""
         path = segment_path(directory, base)
         handle = self._fs.open(path, Mode.READ)
         try:
@@ -265,7 +265,7 @@ class _Sealing:
         write(new.pack() + scan.resealed(data, new.again(), seal, OVERHEAD, blanks))
 
     def _frames(self, old: _Outdated, new: Header, source: int, write: Callable[[bytes], object]) -> None:
-        """Of a compressed segment: the bodies in them are plain, what is sealed is each frame."""
+        """Convert the frames of a compressed segment: their bodies are plain, and each frame is sealed."""
         write(new.beginning())
         packed = load_packed(self._fs, source, old.header, old.cipher)
         if packed is None:  # nothing in it can be found; recovery says what is lost

@@ -63,7 +63,7 @@ class Ledger(LogCounts):
         self.occupancy: Final = Occupancy()
 
     def is_live(self, sequence: int) -> bool:
-        """Of a sequence that has a record."""
+        """True if a sequence that has a record is not removed."""
         return sequence >= self.floor and sequence not in self.removed
 
     def count(self, scan: Scan, base: int) -> None:
@@ -115,7 +115,7 @@ class Ledger(LogCounts):
             self.unreadable = [(max(a, floor), b) for a, b in self.unreadable if b >= floor]
 
     def forget_all(self) -> None:
-        """After a full purge: only the last sequence and time are left."""
+        """Forget all messages after a full purge: only the last sequence and time are left."""
         self.table.clear()
         self.removed = SequenceSet()
         self.unreadable = []
@@ -195,7 +195,7 @@ class Ledger(LogCounts):
             yield run
 
     def drop_unreadable(self, sequence: int) -> None:
-        """It is removed now."""
+        """Note that a message that cannot be read is removed now."""
         parts = []
         for a, b in self.unreadable:
             if a <= sequence <= b:

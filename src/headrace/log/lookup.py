@@ -54,7 +54,7 @@ class Lookup:
         return self._last_live()
 
     def _readable(self, sequence: int) -> StoredMessage | None:
-        """None for a message that is not there, or damaged."""
+        """Return a message; None if it is gone, or damaged."""
         try:
             return self._reader.message(sequence) if self._ledger.is_live(sequence) else None
         except MessageDamaged:

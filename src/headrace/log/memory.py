@@ -66,7 +66,7 @@ class MemoryLog:
         self._queue: list[tuple[int, int]] = []
         """A heap of (end, sequence), with some of messages that are gone."""
         self._forever: set[int] = set()
-        """Those whose age does not matter."""
+        """Sequences of messages whose age does not matter."""
         self._aging_from = 0
         """Messages before this sequence are among those."""
 

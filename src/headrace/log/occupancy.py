@@ -10,7 +10,7 @@ from bisect import bisect_right, insort
 
 
 class Occupancy:
-    """By the base of a segment. A segment that was never counted holds nothing."""
+    """The live messages of each segment, by its base. A segment that was never counted holds none."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []
@@ -37,7 +37,7 @@ class Occupancy:
         self._taken += self.look_after if live[0] == 0 else size
 
     def take_out_first(self, base: int, messages: int, size: int) -> None:
-        """So many of a segment are removed, in records of `size` bytes."""
+        """Note that the first messages of a segment are removed, with records of `size` bytes."""
         live = self._live[base]
         live[0] -= messages
         live[1] -= size
@@ -67,5 +67,5 @@ class Occupancy:
         self._taken += self.look_after
 
     def looked(self) -> None:
-        """Nothing was found to do."""
+        """Note that a look for segments to rewrite found none."""
         self._taken = 0

@@ -12,7 +12,7 @@ Filters: TypeAlias = list[bytes] | bytes | None
 
 
 class Outline(NamedTuple):
-    """Of one record. The order is that of `Scan.outline`."""
+    """The outline of one record, in the order of `Scan.outline`."""
 
     sequence: int
     size: int
@@ -24,5 +24,5 @@ class Outline(NamedTuple):
     previous: int
     """The sequence of its subject's message before it, removed or not; 0: there was none."""
     offset: int
-    """Of its record, from its segment's first one."""
+    """The offset of its record, from its segment's first one."""
     length: int

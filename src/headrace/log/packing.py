@@ -68,7 +68,10 @@ class Packed:
     def load(
         cls, filesystem: FileSystem, handle: int, salt: int, opener: Transform | None = None
     ) -> Packed | None:
-        """None when the file is no compressed segment of that salt. Raises OSError."""
+        """Read the directory of a compressed segment; None when the file is none of that salt.
+
+        Raises OSError.
+        """
         end = filesystem.size(handle)
         tail = filesystem.pread(handle, min(end, _TAIL), max(end - _TAIL, 0))
         if len(tail) >= _U32.size:
@@ -96,7 +99,7 @@ class Packed:
     def _walked(
         cls, filesystem: FileSystem, handle: int, salt: int, opener: Transform | None
     ) -> Packed | None:
-        """By the frames themselves, as far as they are whole."""
+        """Find the frames of a segment one after the other, as far as they are whole."""
         offsets, size = array("Q", [FIRST]), 0
         while True:
             head = filesystem.pread(handle, _FRAME.size, offsets[-1])

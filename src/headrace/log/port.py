@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.errors import StorageError
 
 Done: TypeAlias = "Callable[[StorageError | None], None]"
-"""Whoever waits for a sync is told what came of it."""
+"""The callback of whoever waits for a sync; it is given the error, or None."""
 Submit: TypeAlias = "Callable[[int], SyncJob]"
 """Has the file behind a descriptor synced, which stays open until the job is done."""
 
@@ -32,7 +32,8 @@ LARGEST_SEQUENCE: Final = (1 << 63) - 2
 LARGEST_TIME: Final = (1 << 63) - 1
 """ns; a later time or a longer TTL is a ValueError."""
 FOREVER: Final = LARGEST_TIME
-"""As a TTL: the message stays whatever its age, until it is removed or count or bytes are over a limit."""
+"""The TTL of a message that stays whatever its age, until it is removed or count or bytes are over a limit.
+"""
 LONGEST_SUBJECT: Final = 65_535
 """Bytes of a subject, and of a reply subject; a message with a longer one is `MessageTooLarge`."""
 
@@ -121,7 +122,9 @@ class Limits(Struct, frozen=True):
     discard: Discard = Discard.OLD
     discard_new_per_subject: bool = False
     waits_for_expire: bool = False
-    """Nothing goes by its age or TTL but through `expire`, also when limits change or the log is opened."""
+    """True if messages go by their age or TTL through `expire` only, also when limits change or the log is
+    opened.
+    """
     weights: Weights = PLAIN
     compresses: bool = False
     """True if messages are compressed once there are enough; limits count the uncompressed bytes."""
@@ -174,7 +177,7 @@ class MessageLog(Protocol):
         """
 
     def read(self, sequence: int) -> StoredMessage | None:
-        """None when it is not there (any more). Raises: MessageDamaged."""
+        """Return a message; None when it is removed or was never there. Raises: MessageDamaged."""
 
     @property
     def reads(self) -> LogReads | None:
@@ -209,7 +212,7 @@ class MessageLog(Protocol):
         """
 
     def absent(self, sequences: Iterable[int]) -> list[int]:
-        """Those of some sequences, which messages had, whose messages were removed. Reads none."""
+        """Return the sequences, of some that messages had, whose messages are removed. Reads no message."""
 
     def sequence_at(self, time_ns: int) -> int:
         """The first message that is there and whose time is `time_ns` or later; one above the last sequence

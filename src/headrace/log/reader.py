@@ -40,7 +40,7 @@ WINDOW: Final = SPACING + (8 << 10)
 KNOWN: Final = 4 << 10
 """Bytes read at least where it is known at which byte a record begins."""
 GROWTH: Final = 4
-"""So many times what was read last is read next, when that was not enough, up to the large window."""
+"""The factor by which a read grows when the one before was not enough, up to the large window."""
 LARGE_WINDOW: Final = 256 << 10
 OUTLINES: Final = 1024
 """Messages outlined at once."""
@@ -166,7 +166,7 @@ class Reader:
     # ---- one message ------------------------------------------------------------------------
 
     def message(self, sequence: int) -> StoredMessage | None:
-        """None when it is not there. Raises: MessageDamaged, StorageError."""
+        """Return a message; None when it is not there. Raises: MessageDamaged, StorageError."""
         ledger = self._ledger
         if not ledger.floor <= sequence <= ledger.last_sequence or sequence in ledger.removed:
             return None

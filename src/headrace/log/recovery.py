@@ -79,7 +79,7 @@ class Found(Struct):
     """Bytes that were cut away behind the last valid record, without the zeros of reserved room."""
     from_checkpoint: bool = False
     read_bytes: int = 0
-    """Of records that had to be read for their contents."""
+    """Bytes of records that had to be read for their contents."""
 
 
 class Recovery:

@@ -35,7 +35,7 @@ LOOK_AHEAD: Final = 1 << 20
 more, unless the way to the subject's next message is longer."""
 FEW: Final = 8
 FEW_BYTES: Final = 4096
-"""So few messages over a limit, and bytes for each of them, are removed one by one."""
+"""Messages over a limit, and bytes for each of them, up to which they are removed one by one."""
 REMEMBERED: Final = 100_000
 """Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
 

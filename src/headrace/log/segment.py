@@ -95,7 +95,7 @@ class Header(Struct, frozen=True):
 
     @classmethod
     def unpack(cls, data: bytes) -> Header | None:
-        """None when it is not a header of this version, or damaged."""
+        """Read a segment's header; None when it is damaged, or of another version."""
         if len(data) < HEADER_BYTES:
             return None
         head = data[: _HEAD.size]

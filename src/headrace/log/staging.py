@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 _LOCK: Final = "staging.lock"
-"""Not the store's own lock, which is given back before the store is renamed."""
+"""The lock of a store that is being made; the store's own is given back before the store is renamed."""
 
 
 class Staging:

@@ -48,7 +48,10 @@ LOGS: Final = "logs"
 
 
 class LogStore(Protocol):
-    """Raises errors of `headrace.errors.LogError`; every method LogClosed after `close`. One thread."""
+    """The logs of one directory, or of memory, by name; for one thread.
+
+    Errors are those of `headrace.errors.LogError`. Every method raises LogClosed after `close`.
+    """
 
     def open(self, name: bytes, limits: Limits = NO_LIMITS) -> MessageLog:
         """The log of that name under these limits, created when missing. A log that is open is given again.
@@ -57,7 +60,7 @@ class LogStore(Protocol):
         """
 
     def names(self) -> list[bytes]:
-        """Of all logs that are there, open or not, sorted."""
+        """Return the names of all logs, open or not, sorted."""
 
     def remove(self, name: bytes) -> bool:
         """Closes a log and deletes all of it; it does not come back after a crash. False: there is none."""

@@ -59,7 +59,7 @@ class Piece(Struct, frozen=True):
     offset: int
     """From the first record."""
     size: int
-    """Of the file as far as the view saw whole records."""
+    """Bytes of the file as far as the view saw whole records."""
     expected: int
     """The sequence that comes next at the offset if none is missing."""
     ceiling: int
@@ -93,7 +93,7 @@ class LogView:
         self._segments: Final = found.segments
         self._removed: Final = found.ledger.removed.dump()
         self.first_sequence: Final = min(found.ledger.floor, found.ledger.last_sequence + 1)
-        """Nothing below is there any more."""
+        """The first sequence: every message below is removed."""
         self.last_sequence: Final = found.ledger.last_sequence
         self.damaged: Final = sorted(found.ledger.unreadable)
         """Ranges of sequences, both ends included, found unreadable; not all that are."""

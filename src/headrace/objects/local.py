@@ -86,7 +86,10 @@ class LocalStore:
             replace_file(self._fs, path, data)
 
     def create(self, key: str, data: bytes) -> None:
-        """Only under `lock`: nobody else creates between the look and the rename."""
+        """Write an object that must be new.
+
+        The caller holds `lock`: nobody else creates between the look and the rename.
+        """
         path = self._directory / key
         with _errors(f"cannot write {path}"):
             if path.name in self._names(path.parent):
@@ -218,7 +221,7 @@ class LocalDraft:
         return len(view)
 
     def flush(self) -> None:
-        """Nothing waits here; the disk is asked in `publish`."""
+        """Do nothing: the draft is synced in `publish`."""
 
     def tell(self) -> int:
         return self._size

@@ -104,7 +104,10 @@ class ObjectStore(Protocol):
         """Return what lies directly in a folder ("": the store itself); nothing where there is none."""
 
     def move(self, old: str, new: str) -> None:
-        """Not atomic: a crash may leave both or, where `old` is of no use, none. Raises: KeyMissing."""
+        """Move an object, not atomically: a crash may leave both or, where `old` is of no use, none.
+
+        Raises: KeyMissing.
+        """
 
     def delete(self, key: str) -> None:
         """Remove an object, durable on return. Nothing happens when it is not there."""
@@ -126,19 +129,19 @@ class AsyncObjectStore(Protocol):
     def location(self) -> str: ...
 
     async def get(self, key: str) -> bytes:
-        """Raises: KeyMissing."""
+        """Return an object. Raises: KeyMissing."""
 
     async def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Raises: KeyMissing."""
+        """Return the bytes of an object from `start` to before `end`. Raises: KeyMissing."""
 
     async def head(self, key: str) -> ObjectInfo:
-        """Raises: KeyMissing."""
+        """Return the size and the time of an object. Raises: KeyMissing."""
 
     async def put(self, key: str, data: Bytes | Path) -> None:
         """A file is read as it is sent, in parts where it is large."""
 
     async def create(self, key: str, data: Bytes | Path) -> None:
-        """Raises: KeyExists."""
+        """Write an object that must be new. Raises: KeyExists."""
 
     def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[ObjectInfo]:
         """Yield the objects below a folder ("": all) with keys behind `after`, in no order."""
@@ -146,4 +149,4 @@ class AsyncObjectStore(Protocol):
     async def list_folder(self, folder: str = "") -> Listing: ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Nothing happens for those that are not there."""
+        """Delete objects; keys without an object are passed over."""

@@ -162,7 +162,7 @@ class RemoteStore(_Remote):
         yield False
 
     def sync_folder(self, folder: str) -> None:
-        """Nothing to do: what is there is durable."""
+        """Do nothing: each object is durable once it was written."""
 
 
 class AsyncRemoteStore(_Remote):

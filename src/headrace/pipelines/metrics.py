@@ -77,7 +77,7 @@ class MetricsServer:
         self.url = ""
 
     def start(self) -> None:
-        """Raises: StartError if the port cannot be had."""
+        """Open the port for metrics. Raises: StartError if the port cannot be had."""
         loop = self._stack.enter_context(LoopThread("headrace-metrics"))
         self._stack.callback(lambda: loop.run(self._close()))
         try:

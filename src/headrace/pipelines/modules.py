@@ -23,7 +23,7 @@ class ModuleError(HeadraceError):
 
 
 _versions: Final[dict[str, Version]] = {}
-"""Of the modules that were loaded from folders of specifications in this process."""
+"""Names of the modules that were loaded from folders of specifications in this process."""
 
 
 def load_module(name: str, folder: Path) -> ModuleType:

@@ -73,7 +73,7 @@ class Operations:
 
 
 def read_operations(folder: Path) -> Operations:
-    """Everything in the table. Cost: one pass over the columns above.
+    """Read the table of operations of a pipeline. Cost: one pass over the columns above.
 
     Raises: TableError, HeadraceError if it is another table.
     """

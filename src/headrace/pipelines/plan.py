@@ -170,7 +170,9 @@ class _Builder:
         self._plan.sinks[sink.name] = frame
 
     def _dead_letters(self, sink: Sink) -> DataFrame:
-        """As a table: view, expectations, row (JSON) and time; for NATS all of them as JSON in `data`."""
+        """Return the rows that expectations put aside, as a table: view, expectations, row (JSON) and time;
+        for NATS all of them as JSON in `data`.
+        """
         rows = reduce(DataFrame.unionByName, self._dead).withColumn("time", F.current_timestamp())
         return rows.select(_as_json(rows.columns).alias("data")) if sink.format == NATS else rows
 

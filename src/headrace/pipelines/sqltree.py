@@ -278,7 +278,7 @@ class _Statement:
         return Scalar(text, self._lines.at(opening.end), f'"{text}"')
 
     def _query(self) -> Scalar:
-        """Everything to the end of the statement, as it is."""
+        """Return the text up to the end of the statement, as it is written."""
         first = self._next("a query")
         text = self._text[first.start : self._tokens[-1].end]
         self._at = len(self._tokens)
@@ -336,7 +336,7 @@ _CLAUSES: Final[dict[str, tuple[str, Callable[[_Statement], Node]]]] = {
     "OTHERWISE": ("otherwise", _Statement._word),
     "AS": ("sql", _Statement._query),
 }
-"""By keyword: the key of YAML, and what follows."""
+"""The clauses by keyword: the key of YAML, and what follows."""
 
 
 def _unquoted(token: _Token) -> str:

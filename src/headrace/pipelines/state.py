@@ -128,7 +128,7 @@ class QueryState:
         self._news.append(self.last)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the state as values for JSON."""
         return {
             "query": self.name,
             "status": self.status.value,

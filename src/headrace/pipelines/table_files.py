@@ -112,7 +112,7 @@ def read_rows(table: Table, first: int, end: int, columns: list[str]) -> Iterato
 
 
 def times_of(table: Table, file: File, column: str) -> npt.NDArray[np.int64]:
-    """For each row of a file the latest time of any row up to it, in microseconds since 1970.
+    """Return, for each row of a file, the latest time of any row up to it, in microseconds since 1970.
 
     Rows without a time have that of the row before. Raises: TableError if the column holds no times.
     """

@@ -185,7 +185,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._opened().rows + 1)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Raises: TableError with a pace, which this trigger would not keep."""
+        """Refuse the trigger `availableNow` with a pace, which it would not keep. Raises: TableError."""
         if self._options.rate is not None or self._options.speed is not None:
             raise TableError(
                 "trigger once reads all there is at once: leave out options rate and speed, or use a trigger "

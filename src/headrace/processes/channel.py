@@ -101,7 +101,7 @@ class Channel:
     # -- without waiting: the parent, so that no two ever wait for each other -------------------------
 
     def queue(self, *message: object) -> None:
-        """It goes out with `flush`."""
+        """Queue a line, which goes out with `flush`."""
         self._waiting.append(memoryview(_packed(message)))
 
     @property
@@ -110,7 +110,7 @@ class Channel:
         return bool(self._waiting)
 
     def flush(self) -> None:
-        """As much as the system takes now."""
+        """Write as much of the queue as the system takes now."""
         while self._waiting:
             head = self._waiting[0]
             try:

@@ -69,7 +69,10 @@ class SnapshotExchange:
     # -- the first process ------------------------------------------------------------------------------
 
     async def ask_all(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
-        """Those of the other processes that are there. Raises: MonitorUnavailable."""
+        """Ask the other processes that run for their snapshots.
+
+        Raises: MonitorUnavailable when one does not answer.
+        """
         number = next(self._numbers)
         packed = pickle.dumps(wanted)
         asked = {index: _Question() for index in range(self._worker.count) if index != self._worker.index}
@@ -89,7 +92,7 @@ class SnapshotExchange:
         return [each.snapshot for each in asked.values() if not each.done.result()]
 
     def heard(self, word: str, index: int, number: int, what: object) -> None:
-        """Some of an answer, or its end. One that nobody waits for any more is passed over."""
+        """Take a part of an answer, or its end. An answer that nobody waits for any more is passed over."""
         question = self._open.get((index, number))
         if question is None or question.done.done():
             return

@@ -52,7 +52,10 @@ def _close(made: Iterable[tuple[Place, socket.socket]]) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Of a port for servers: who comes before its process waits. Raises: StartError."""
+    """Open a listening socket for other servers: who connects before its process runs waits.
+
+    Raises: StartError.
+    """
     sock = bind(host, port)
     try:
         sock.listen(BACKLOG)
@@ -148,7 +151,7 @@ class Plan:
             raise StartError(f"Unable to listen for leafnode connections: {error}") from error
 
     def let_go(self, index: int) -> None:
-        """In a process that was forked: of all sockets here only those that servers reach it at are its."""
+        """Close the sockets of the other processes, in one that was forked."""
         for sock in (*self._held, *(each for at, each in enumerate(self.routes) if at != index)):
             sock.close()
         if self.leafs is not None and index:
@@ -160,7 +163,7 @@ class Plan:
         self._held.clear()
 
     def sockets(self) -> list[tuple[Place, socket.socket]]:
-        """Of one process that starts now: where clients come.
+        """Make the sockets on which a process that starts now accepts clients.
 
         Nobody is sent to a process before it can serve: its sockets do not listen yet. Raises: StartError.
         """

@@ -117,7 +117,7 @@ class Supervisor:
         self._told, self._tells = socket.socketpair()
 
     def run(self) -> int:
-        """Raises: StartError."""
+        """Start the processes and wait for their end; return the exit code. Raises: StartError."""
         options = self._options
         if options.pid_file:
             files.write_pid_file(options.pid_file)
@@ -137,7 +137,10 @@ class Supervisor:
         return self._exit_code
 
     def _end(self) -> None:
-        """Nothing is left. What still runs when a start, or we, could not go on, ends as if we were gone."""
+        """End all processes.
+
+        Those that still run, since a start or this process could not go on, end as if it were gone.
+        """
         for child in self._children.values():
             child.channel.close()
         for child in self._children.values():
@@ -190,7 +193,10 @@ class Supervisor:
     # -- starting -----------------------------------------------------------------------------------
 
     def _start(self, index: int, dials: tuple[int, ...]) -> None:
-        """Raises: StartError when its ports cannot be bound, or the system has no room for it."""
+        """Start a process.
+
+        Raises: StartError when its ports cannot be bound, or the system has no room for it.
+        """
         options = self._plan.options_of(index, self._options, dials, self._monitor_port)
         with ExitStack() as ours:
             sockets = self._plan.sockets()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.server.worker import JoiningServer
 
 ORPHAN_SECONDS: Final = 15
-"""For a process without its parent to end in order; what it stores is safe in any case."""
+"""Seconds for a process without its parent to end in order; what it stores is safe in any case."""
 
 _LOOK: Final = 0.005  # seconds between looks at a mesh that forms
 _SLOT: Final = struct.Struct("=Q")
@@ -161,10 +161,10 @@ class WorkerProcess(app.Process):
         loop.add_reader(self._channel, self._hear)
 
     def _end_by_signals(self) -> None:
-        """They are the parent's."""
+        """Leave signals to the parent."""
 
     def _on_early_end(self, handle: Callable[[int], None]) -> None:
-        """So are these."""
+        """Leave signals during the start to the parent."""
 
     def _stop(self) -> None:
         self._lines.is_quiet = True
@@ -241,7 +241,7 @@ class WorkerProcess(app.Process):
     # -- the server's worker ----------------------------------------------------------------------------
 
     async def joined(self, server: JoiningServer) -> None:
-        """As `headrace.server.worker.Worker` says."""
+        """Wait until this process and the others know each other, and what their clients want."""
         self._channel.say("opened", server.server_id)
         await self._heard_of_peers.wait()
         assert server.routes is not None, "processes are a cluster"

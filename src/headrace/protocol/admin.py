@@ -30,7 +30,6 @@ from headrace.errors import ProtocolError
 from headrace.protocol import documents
 from headrace.protocol.rfc3339 import format_time
 
-"""Before the cluster ID, a dot and the verb."""
 VERBS: Final = ("channels", "report", "purge", "delete", "adopt")
 
 
@@ -58,7 +57,7 @@ class PurgeRequest(Struct, frozen=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Raises: ProtocolError."""
+        """Read a request to purge a channel. Raises: ProtocolError."""
         fields = {
             "channel": documents.a_name,
             "before_sequence": documents.a_number,
@@ -87,7 +86,7 @@ class DeleteRequest(Struct, frozen=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Raises: ProtocolError."""
+        """Read a request to delete a channel. Raises: ProtocolError."""
         return cls(**_with_channel(documents.read_document(payload, {"channel": documents.a_name})))
 
     def encode(self) -> bytes:
@@ -105,7 +104,7 @@ class AdoptRequest(Struct, frozen=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Raises: ProtocolError."""
+        """Read a request to adopt a channel. Raises: ProtocolError."""
         names = dict.fromkeys(("channel", "client_id", "durable", "consumer"), documents.a_name)
         values = _with_channel(documents.read_document(payload, names))
         if "durable" not in values:

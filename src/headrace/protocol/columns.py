@@ -186,7 +186,7 @@ class Counts(NamedTuple):
     payloads: int
 
     def nulls(self) -> tuple[int, ...]:
-        """Of each column."""
+        """Return the number of nulls of each column."""
         return 0, 0, 0, 0, self.null_replies, self.null_headers, 0
 
     def buffers(self) -> list[tuple[int, int]]:
@@ -313,7 +313,7 @@ class Columns(Struct):
 
     @classmethod
     def read(cls, frame: bytes) -> Columns:
-        """Raises: ProtocolError for anything but what `pack` makes."""
+        """Read columns from a frame. Raises: ProtocolError for anything but what `pack` makes."""
         counts = _counts(frame)
         if counts is None or frame[:_HEAD_BYTES] != _head(counts) or not frame.endswith(_END):
             raise ProtocolError(f"not columns of version {VERSION.decode()}: {frame[:24]!r}")

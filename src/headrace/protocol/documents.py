@@ -64,7 +64,7 @@ def name_of(raw: bytes) -> str:
 
 
 def raw_name(text: str) -> bytes:
-    """Raises: ValueError for a string that `name_of` does not make."""
+    """Return the bytes that `name_of` made a string of. Raises: ValueError for any other string."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

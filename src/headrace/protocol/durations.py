@@ -55,7 +55,7 @@ def parse_ns(text: str) -> int:
 
 
 def format_ns(ns: int) -> str:
-    """As Go prints it: `2m0s`, `1h0m0s`, `1.5s`, `300ms`, `20µs`, `0s`."""
+    """Return a duration as Go prints it: `2m0s`, `1h0m0s`, `1.5s`, `300ms`, `20µs`, `0s`."""
     if ns < 0:
         return "-" + format_ns(-ns)
     if ns < SECOND:

@@ -52,7 +52,10 @@ class Kind(StrEnum):
 
 
 class SyntaxProblem(ValueError):
-    """Not JSON. `offset`: how many bytes were read, with what is wrong; None at the end of the input."""
+    """The input is not JSON.
+
+    `offset`: the bytes that were read, with the wrong one; None at the end of the input.
+    """
 
     def __init__(self, text: str, offset: int | None) -> None:
         super().__init__(text)
@@ -76,12 +79,12 @@ class Value(Struct):
 
     @property
     def source(self) -> str:
-        """As it was sent, with U+FFFD for what is no UTF-8."""
+        """Return the value's JSON as it was sent, with U+FFFD for what is no UTF-8."""
         return _replaced(self.raw)
 
     @property
     def text(self) -> str:
-        """Of a string: what it says."""
+        """Return the text of a string."""
         return unquoted(self.raw)
 
 
@@ -128,7 +131,7 @@ class Place(Struct, frozen=True):
         return int(raw)
 
     def refuse(self, value: Value, go: str, what: str = "") -> NoReturn:
-        """Raises: ValueError that says that a value, or `what`, is none of a type of Go."""
+        """Raise ValueError: a value, or `what`, is none of a type of Go."""
         what = what or value.kind
         if not self.path:
             raise ValueError(f"json: cannot unmarshal {what} into Go value of type {go}")
@@ -179,12 +182,12 @@ def unquoted(raw: bytes) -> str:
 
 
 def quoted(text: str) -> str:
-    """As Go's `%q` writes it."""
+    """Return a text as Go's `%q` writes it."""
     return '"' + "".join(_escaped(char, '"') for char in text) + '"'
 
 
 def quoted_bytes(raw: bytes) -> str:
-    """As Go's `%q` writes bytes: one that belongs to no character as `\\xff`."""
+    """Return bytes as Go's `%q` writes them: one that belongs to no character as `\\xff`."""
     return quoted(raw.decode("utf-8", "surrogateescape"))
 
 

@@ -64,7 +64,7 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
         return f"ConnectOptions({client}, user={self.user!r})"
 
     def merged(self, text: bytes) -> ConnectOptions:
-        """These options with the fields of a CONNECT's JSON put over them.
+        """Return these options with the fields of a CONNECT's JSON put over them.
 
         Field names match in any case, unknown ones are ignored, null leaves a field as it is.
         Raises: ProtocolError when it is not a JSON object or a field has the wrong type.
@@ -78,7 +78,7 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
         return replace(self, **dict(filter(None, map(_option, given))))
 
     def completed(self, stand_ins: Mapping[str, str]) -> ConnectOptions:
-        """With values for fields that were left out."""
+        """Return the options with values for fields that were left out."""
         if not stand_ins:
             return self
         lacking = {name: value for name, value in stand_ins.items() if not getattr(self, name)}

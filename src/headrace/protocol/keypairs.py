@@ -81,7 +81,7 @@ class CurveKeyPair:
         return f"CurveKeyPair({self.public})"
 
     def seal(self, data: bytes, recipient: str) -> bytes:
-        """These bytes for the holder of that public key only, who sees that they come from this pair.
+        """Encrypt bytes for the holder of a public key only, who sees that they come from this pair.
 
         Raises: SealError if `recipient` is no public curve key.
         """

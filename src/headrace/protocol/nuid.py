@@ -19,7 +19,7 @@ def new_nuid() -> str:
 
 
 def random_name(length: int) -> str:
-    """So many letters and digits."""
+    """Return a random name of `length` letters and digits."""
     found = ""
     while len(found) < length:  # what is above the alphabet is drawn again: each letter is as likely
         found += "".join(_ALPHABET[b & 63] for b in os.urandom(length) if b & 63 < len(_ALPHABET))
@@ -27,7 +27,7 @@ def random_name(length: int) -> str:
 
 
 def short_hash(text: str, length: int = 8) -> str:
-    """So many letters and digits that stand for a longer name; 32 at most."""
+    """Return `length` letters and digits (32 at most) that stand for a longer name."""
     import hashlib
 
     digest = hashlib.sha256(text.encode()).digest()[:length]

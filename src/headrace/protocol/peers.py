@@ -100,13 +100,18 @@ class PeerInfo(Struct, frozen=True):
     acc_is_sys: bool = False
     api_lvl: int = 0
     streaming: str = ""
-    """Of Headrace only: the subject of discovery, where it is a streaming server and no other may be one."""
+    """The subject of discovery, where the server is a streaming server and no other may be one; Headrace
+    only.
+    """
     serving_ns: int = 0
-    """Of Headrace only: for how long it serves what only one can; 0: it still looks for others."""
+    """The ns for which the server has served what only one can; 0: it still looks for others.
+
+    Headrace only.
+    """
     legacy_routes: bool = False
-    """Of Headrace only: routes of servers before 2.0 are spoken too."""
+    """True if routes of servers before 2.0 are spoken too; Headrace only."""
     started_ns: int = 0
-    """Of Headrace only: when it was started, ns since 1970, where `legacy_routes` are spoken."""
+    """The start of the server, ns since 1970, where `legacy_routes` are spoken; Headrace only."""
 
     @classmethod
     def read(cls, text: bytes) -> PeerInfo:
@@ -274,7 +279,7 @@ _READERS: Final[dict[str, Callable[[object], object]]] = {
 
 
 def _kinds(shape: type[Struct]) -> dict[str, tuple[str, Callable[[object], object]]]:
-    """By name on the wire: the attribute, and what reads its value."""
+    """Return, by name on the wire, the attribute and the function that reads its value."""
     return {
         _WIRE_NAMES.get(name, name): (name, _READERS[shape.__annotations__[name]])
         for name in shape.__struct_fields__

@@ -47,7 +47,6 @@ from headrace.protocol.rfc3339 import format_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-"""Before the cluster ID: where a replay is asked for."""
 EOB: Final = 204
 ARROW: Final = "arrow"
 
@@ -72,7 +71,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def read(cls, value: object) -> Self:
-        """Raises: ValueError for what no end has said."""
+        """Read a cursor. Raises: ValueError for a text that no end of a replay has."""
         match = re.fullmatch(
             r"([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})\.(.+)", documents.a_text(value), re.DOTALL
         )
@@ -83,7 +82,7 @@ class Cursor(NamedTuple):
 
 
 class ReplayRequest(Struct, frozen=True):
-    """None and 0 are: not asked for. Both ends of a span belong to it."""
+    """The request of a replay. None and 0 are: not asked for. Both ends of a span belong to it."""
 
     channel: bytes
     start_sequence: int = 0
@@ -214,7 +213,7 @@ class BlockReader:
         self._second_ns = 0
 
     def read(self, block: bytes) -> ReplayedMessage:
-        """Raises: ProtocolError for a block that no replay makes."""
+        """Read one block of a replay. Raises: ProtocolError for a block that no replay makes."""
         match = _MESSAGE.fullmatch(block)
         if match is None:
             raise ProtocolError(f"not the headers of a replayed message: {block[:80]!r}")
@@ -234,7 +233,7 @@ class BlockReader:
 
 Ranges = list[tuple[int, int]]
 Damage = tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
-"""By channel, ranges of sequences, both ends included."""
+"""Ranges of sequences by channel, both ends included."""
 
 
 class End(Struct, frozen=True):
@@ -265,7 +264,7 @@ class End(Struct, frozen=True):
 
     @classmethod
     def read(cls, block: bytes) -> Self:
-        """Raises: ProtocolError."""
+        """Read the end of a replay. Raises: ProtocolError."""
         first, *lines = block.split(b"\r\n")
         match = re.fullmatch(_STATUS, first)
         if match is None:

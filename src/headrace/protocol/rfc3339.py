@@ -28,13 +28,15 @@ def format_second(second: int) -> str:
 
 
 def format_time(ns: int) -> str:
-    """With all nine digits and in UTC, as NATS headers have it: `2026-11-21T08:00:00.123456789Z`."""
+    """Return a time with nine digits of fraction and in UTC, as NATS headers have it:
+    `2026-11-21T08:00:00.123456789Z`.
+    """
     second, rest = divmod(ns, _NS)
     return f"{format_second(second)}.{rest:09d}Z"
 
 
 def short_time(ns: int) -> str:
-    """In UTC and without zeros at the end of the fraction, as the Go server writes times in JSON."""
+    """Return a time in UTC, its fraction without zeros at the end, as the Go server writes it in JSON."""
     second, rest = divmod(ns, _NS)
     text = format_second(second)
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else text + "Z"

@@ -39,7 +39,7 @@ class AccountLinks:
         return link
 
     def close(self) -> None:
-        """Nothing is published any more."""
+        """Publish nothing any more."""
         for account in list(self._links):
             self._links.pop(account).detach()
 

@@ -24,10 +24,10 @@ class AccountServices(Protocol):
     """Makes the services of accounts. Called on the server's loop."""
 
     def open(self, server_name: str, server_id: str) -> None:
-        """Before the first account. Raises: StartError."""
+        """Prepare the services, before the first account. Raises: StartError."""
 
     def service(self, account: AccountOptions, *, is_system: bool) -> Service | None:
-        """For an account that has none yet; None: it needs none. Raises: StartError."""
+        """Make the service of an account that has none yet; None: it needs none. Raises: StartError."""
 
     def change(self, account: AccountOptions) -> bool:
         """New options of an account with a service; False: its service has to go, and another is asked for.
@@ -42,7 +42,7 @@ class AccountServices(Protocol):
         """Accounts that have something stored, by name, whether the server knows them or not."""
 
     def ready(self, seconds: float) -> None:
-        """All accounts of the start have their services; it took so long."""
+        """Note that all accounts of the start have their services, after so many seconds."""
 
     def close(self) -> None:
         """The last service was stopped, or `open` failed, or was never called. Safe to call twice."""
@@ -67,7 +67,10 @@ class HostedAccounts:
         self._is_open = False
 
     async def start(self) -> None:
-        """Raises: StartError for the first account that cannot be served."""
+        """Start the services of all accounts.
+
+        Raises: StartError for the first account that cannot be served.
+        """
         server = self._server
         began = server.loop.time()
         self.services.open(server.name, server.server_id)
@@ -110,7 +113,7 @@ class HostedAccounts:
         self._is_open = False
 
     def close(self) -> None:
-        """After the services were stopped."""
+        """Close what the services share, after they were stopped."""
         self.services.close()
 
     def _change(self, account: Account) -> None:

@@ -44,7 +44,7 @@ class Admission:
         return True
 
     def leave(self, session: Waiting) -> None:
-        """It has authenticated, or is gone; of one that did not wait nothing is said."""
+        """Note that a connection has authenticated, or is gone. One that did not wait is passed over."""
         address = self._waiting.pop(session, None)
         if address is not None:
             self._of_address[address] -= 1

@@ -76,7 +76,7 @@ class ExternalAuthorizer:
         self._claims: ClaimsService | None = None
 
     async def start(self) -> None:
-        """Raises: StartError if the tokens of accounts cannot be had."""
+        """Load the tokens of accounts. Raises: StartError if they cannot be had."""
         server = self._server
         described = ServerClaims(
             name=server.name,

@@ -43,7 +43,10 @@ class CalloutClient:
         self._host.start()
 
     async def ask(self, question: Question, patience: float) -> bytes:
-        """The payload of the first answer; `patience` is seconds. Raises: TimeoutError."""
+        """Ask the service; return the payload of its first answer.
+
+        `patience` is seconds. Raises: TimeoutError.
+        """
         reply = self._inbox + secrets.token_hex(_TOKEN_BYTES).encode()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[reply] = answer
@@ -57,7 +60,7 @@ class CalloutClient:
             del self._waiting[reply]
 
     def close(self) -> None:
-        """Nobody is asked any more; who waits is told by being cancelled."""
+        """Send no question any more; cancel those who wait for an answer."""
         self._host.stop()
         self._host.close()
 

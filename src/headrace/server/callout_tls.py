@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def tls_claims(session: Applicant) -> TLSClaims | None:
-    """None for a connection without TLS. Certificates are what the server verified, the client's first."""
+    """Return the TLS claims of a connection; None without TLS.
+
+    Certificates are those that were verified, the client's first.
+    """
     if not session.tls_version:
         return None
     from ssl import DER_cert_to_PEM_cert  # loaded already: there is a TLS connection

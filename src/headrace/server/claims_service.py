@@ -254,7 +254,10 @@ class ClaimsService:
         self._answer(request.reply, "", message + failed, "\n".join(troubles))
 
     def _deletable(self, claims: DeletionClaims) -> tuple[str, ...]:
-        """Raises: ResolverError for a request that is not to be followed; nothing is deleted then."""
+        """Return the accounts that a request wants deleted.
+
+        Raises: ResolverError for a request that is not to be followed; none is deleted then.
+        """
         operators = self._operator.options.operators
         own = {*operators[0].signing_keys} if operators else set()
         if operators and not operators[0].strict_signing_keys:

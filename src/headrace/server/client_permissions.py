@@ -21,7 +21,7 @@ FILTERED: Final = 2
 
 
 class ClientPermissions:
-    """Everything is permitted before the first `restrict`."""
+    """The permissions of one client. Everything is permitted before the first `restrict`."""
 
     __slots__ = ("_permissions", "_responses")
 

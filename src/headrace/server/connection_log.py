@@ -40,7 +40,7 @@ class ConnectionLog:
         self._say(logging.ERROR, text)
 
     def notice(self, text: str) -> None:
-        """As `error`, for what is no mistake of the client's."""
+        """Log a line as `error` does, for what is no mistake of the client's."""
         self._say(logging.INFO, text)
 
     def _say(self, level: int, text: str, error: Exception | None = None) -> None:

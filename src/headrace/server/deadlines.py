@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 SLOTS: Final = 64
-"""Of a second. All deadlines of a slot are met at its end: late by 1/64 s at most, never early."""
+"""The slots of a second. All deadlines of a slot are met at its end: late by 1/64 s at most, never early."""
 
 
 class Deadlines:
-    """At most one deadline for each owner and slot, from `begin` on. `set` and `drop` cost two look-ups.
+    """The deadlines of clients: one at most for each owner and slot, from `begin` on. `set` and `drop` cost
+    two look-ups.
 
     A slot that was used stays until its time has come, also when nothing is left in it: who comes next in it
     need not order it again. Those who are served at a time must fit into memory, not those who ever were.
@@ -49,7 +50,7 @@ class Deadlines:
         return slot
 
     def drop(self, owner: Hashable, slot: int) -> None:
-        """It has no deadline there any more; safe to call when it has passed."""
+        """Drop the deadline of an owner in a slot; safe to call when it has passed."""
         due = self._slots.get(slot)
         if due is not None:
             due.pop(owner, None)

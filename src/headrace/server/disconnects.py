@@ -54,7 +54,7 @@ class Connection(Protocol):
         """A line in the log."""
 
     def count_slow(self) -> None:
-        """It is a slow consumer."""
+        """Count the connection as a slow consumer."""
 
     def endures(self, now_ns: int) -> bool:
         """True if a write that is late is waited for all the same."""
@@ -102,7 +102,7 @@ class Disconnects:
                 self._finish(connection)
 
     def forget(self, connection: Connection) -> None:
-        """It is over."""
+        """Forget a connection that is over."""
         self._draining.pop(connection, None)
 
     async def drain(self) -> None:

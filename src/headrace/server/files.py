@@ -23,7 +23,10 @@ _PUBLIC: Final = 0o644
 
 
 def write_pid_file(path: str) -> None:
-    """Only its owner may read it. Raises: StartError when it cannot be written."""
+    """Write the file with the process's id, readable for its owner only.
+
+    Raises: StartError when it cannot be written.
+    """
     _write(Path(path), str(os.getpid()), _OWN)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.conf.tls_options import OCSPPeerOptions
 
     Vet = Callable[[ssl.SSLObject, "PeerCheck"], Awaitable[None]]
-    """Raises: PeerRefused."""
+    """Check the peer of a finished handshake. Raises: PeerRefused."""
 
 CLIENT: Final = "Client"
 LEAF_NODE: Final = "Leafnode"

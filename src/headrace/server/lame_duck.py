@@ -58,7 +58,7 @@ async def leave(server: _Server, sleep: Sleep | None = None) -> None:
 
 
 async def _close(server: _Server, clients: list[ClientSession], seconds: float, sleep: Sleep) -> None:
-    """After the last one nothing is waited for, nor after one that has left by itself."""
+    """Close the clients, spread over so many seconds, with no pause after one that has left by itself."""
     longest, at_once = pace(len(clients), seconds)
     closed = 0
     for session in clients:

@@ -72,7 +72,7 @@ class LatencyMeter:
         self._link.publish(self._options.subject.encode(), message)
 
     def close(self) -> None:
-        """Nothing is published any more."""
+        """Publish no latency any more."""
         self._link.detach()
 
     # -- called by the link, which subscribes to nothing ------------------------------------------

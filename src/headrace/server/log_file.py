@@ -16,7 +16,7 @@ _MODE: Final = 0o640  # the Go server's
 
 
 class LogFile(RotatingFileHandler):
-    """Only its owner and group may read it: with `-V` payloads stand in it."""
+    """A rotated log file that its owner and group may read only: with `-V` it has payloads."""
 
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=_opened)

@@ -36,7 +36,7 @@ def shown(text: bytes) -> str:
 
 
 def quoted(text: bytes | str) -> str:
-    """In double quotes, with everything escaped that does not print."""
+    """Return a text in double quotes, with every character escaped that does not print."""
     characters = shown(text) if isinstance(text, bytes) else text
     if characters.isprintable() and '"' not in characters and "\\" not in characters:
         return f'"{characters}"'

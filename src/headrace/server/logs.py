@@ -82,7 +82,7 @@ class SyslogFormatter(LineFormatter):
 
 
 def make_formatter(options: Options) -> LineFormatter:
-    """For the handler that `make_handler` makes."""
+    """Return the formatter for the handler that `make_handler` makes."""
     goes_to_syslog = not options.log_file and (options.syslog or options.remote_syslog)
     kind = SyslogFormatter if goes_to_syslog else LineFormatter
     return kind(with_time=options.logtime, utc=options.logtime_utc)

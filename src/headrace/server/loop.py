@@ -71,7 +71,7 @@ class PollerLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def _run(self, settle: Callable[[], object]) -> None:
-        """As a handle of the loop does: a mistake ends what was called, not the loop."""
+        """Call `settle`; a mistake in it is reported as that of any callback, and does not end the loop."""
         try:
             settle()
         except Exception as error:  # noqa: BLE001 -- whatever it is

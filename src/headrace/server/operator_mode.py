@@ -87,7 +87,10 @@ class OperatorMode:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises: StartError if no tokens can be had, or the system account's is missing."""
+        """Load the tokens of the configuration.
+
+        Raises: StartError if none can be had, or the system account's is missing.
+        """
         if self.resolver is None:
             return
         await self.resolver.start()
@@ -187,7 +190,7 @@ class OperatorMode:
         return known is not None and not known.is_expired
 
     async def _fetched(self, key: str) -> tuple[TrustedAccount, str]:
-        """Raises: Refused."""
+        """Return an account that the resolver has, with its token. Raises: Refused."""
         if self.resolver is None:
             raise Refused("Account JWT lookup error: no account resolver")
         try:
@@ -201,7 +204,7 @@ class OperatorMode:
     async def _with_imports(
         self, found: dict[str, tuple[TrustedAccount, str]]
     ) -> dict[str, tuple[TrustedAccount, str]]:
-        """These, and what of the accounts they import from, over any number of steps, can be had."""
+        """Return accounts with those they import from, over any number of steps, if these can be had."""
         seen = set(found)
         fresh = [account for account, _ in found.values()]
         while fresh:
@@ -265,7 +268,7 @@ class OperatorMode:
         self._compose(set(found))
 
     def _compose(self, changed: set[str]) -> None:
-        """These accounts, and those that import from them, as their tokens say now.
+        """Make these accounts, and those that import from them, what their tokens say now.
 
         Cost: of these and of the accounts they import from, however many others there are.
         """
@@ -286,7 +289,7 @@ class OperatorMode:
         present.replace(options[key] for key in concerned)
 
     def _with_exporters(self, keys: Iterable[str]) -> dict[str, TrustedAccount]:
-        """These accounts and those they import from, over any number of steps."""
+        """Return accounts and those they import from, over any number of steps."""
         found: dict[str, TrustedAccount] = {}
         waiting = list(keys)
         while waiting:

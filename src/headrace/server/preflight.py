@@ -1,4 +1,5 @@
-"""Before a server starts: whether its options can be, who decides about clients, what its log says first.
+"""The checks before a server starts: whether its options can be, who decides about clients, what its log says
+first.
 
 Never lives here: ports and certificates (`listeners`), the start itself (`server`).
 """
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 
 
 def check_accounts(options: Options) -> None:
-    """Raises: ConfigError for accounts that cannot be; those of a file were checked with it."""
+    """Check the accounts of options.
+
+    Raises: ConfigError for accounts that cannot be; those of a file were checked with it.
+    """
     if options.operator is not None:  # accounts are in tokens then
         return
     if not options.accounts and options.system_account in (None, DEFAULT_SYSTEM_ACCOUNT):
@@ -46,7 +50,10 @@ def check_accounts(options: Options) -> None:
 
 
 def check_alone(options: Options) -> None:
-    """Raises: StartError when the options are of a server of several processes."""
+    """Check that options ask for one process.
+
+    Raises: StartError if for several: a server in a program is one.
+    """
     from headrace.conf.processes import count as count_of
 
     if count_of(options.processes) > 1:
@@ -56,7 +63,7 @@ def check_alone(options: Options) -> None:
 def check_services(
     options: Options, services: Sequence[Service], account_services: HostedAccounts | None
 ) -> None:
-    """Raises: StartError when the options ask for what was not given."""
+    """Check the services that were given. Raises: StartError when the options ask for others."""
     if options.streaming is not None and not services:
         raise StartError("streaming is configured, but no service was given that would do it")
     if options.jetstream is not None and account_services is None:

@@ -72,7 +72,7 @@ def close_excess(server: ClientsServer) -> int:
 
 
 def _open(server: ClientsServer) -> list[ClientSession]:
-    """By age, the oldest first."""
+    """Return the open sessions by age, the oldest first."""
     return [session for session in server.clients if not session.link.is_closing]
 
 
@@ -115,7 +115,7 @@ async def _judge_in_thread(server: ClientsServer, session: ClientSession) -> Non
 
 
 def _settle(server: ClientsServer, session: ClientSession, identity: Identity | None) -> None:
-    """It goes on as `identity`, or is closed."""
+    """Let a client go on as `identity`, or close it."""
     if identity is None or (identity.proxy_required and not session.proxy_key):
         session.reject()
     elif not _is_in(server, session, identity.account):

@@ -42,7 +42,7 @@ class Surroundings(Protocol):
     """The process around a server: its log and its files."""
 
     def before_clients(self) -> None:
-        """Everything is ready; the next thing that happens is that clients connect."""
+        """Do what is due before the first client: everything else is ready."""
 
     def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
         """Checks what of the changed options concerns it, and gives what takes them over.
@@ -150,7 +150,7 @@ def _tracing(server: Server, new: Options) -> Callable[[], None]:
 
 
 def _cluster(server: Server, new: Options) -> Callable[[], None]:
-    """Raises: ConfigError for permissions that are no subjects."""
+    """Take over the options of the cluster. Raises: ConfigError for permissions that are no subjects."""
     routes, options = server.routes, new.cluster
     if routes is None or options is None:
         return lambda: None
@@ -175,7 +175,10 @@ def _leafnodes(server: Server, new: Options) -> Callable[[], None]:
 
 
 def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
-    """Raises: ConfigError for permissions, mappings or accounts that cannot be."""
+    """Take over users and accounts.
+
+    Raises: ConfigError for permissions, mappings or accounts that cannot be.
+    """
     check_accounts(new)
     authenticator = Authenticator(new)
     changed, removed = _account_changes(server.options, new)
@@ -196,7 +199,7 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
 
 
 def _proxies(server: Server, new: Options) -> Callable[[], None]:
-    """After the users, whose business it is whether there is a nonce to sign."""
+    """Take over the trusted proxies, after the users: these decide whether clients have a nonce to sign."""
 
     def apply() -> None:
         for session in list(server.clients):

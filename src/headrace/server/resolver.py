@@ -26,7 +26,7 @@ class Resolver(Protocol):
     """Accounts are named by their public key."""
 
     async def start(self) -> None:
-        """Raises: StartError if it could not work at all."""
+        """Check that the resolver can work. Raises: StartError."""
 
     async def fetch(self, account: str) -> str:
         """The account's token. Raises: ResolverError."""
@@ -65,6 +65,9 @@ class MemoryResolver:
 
 
 def check_account(account: str) -> None:
-    """Raises: ResolverError for a text that is not the public key of an account; keys become file names."""
+    """Check the name of an account, which becomes a file name.
+
+    Raises: ResolverError for a text that is not its public key.
+    """
     if not is_key(account, KeyKind.ACCOUNT):
         raise ResolverError("will only fetch valid account keys")

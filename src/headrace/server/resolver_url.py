@@ -67,7 +67,7 @@ class URLResolver:
         return await asyncio.shield(task)
 
     async def store(self, account: str, token: str) -> bool:
-        """Raises: ResolverError, always."""
+        """Refuse to store a token: a URL is read only. Raises: ResolverError, always."""
         raise ResolverError("store operation not supported for URL Resolver")
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ async def _body(content: StreamReader, shown: str) -> str:
 
 
 def _context(options: ResolverTLSOptions) -> ssl.SSLContext:
-    """Raises: StartError."""
+    """Return the TLS context for requests. Raises: StartError."""
     try:
         context = ssl.create_default_context(cafile=options.ca_file)
         if options.cert_file and options.key_file:

@@ -178,7 +178,7 @@ class Server:
             self.log.info("Server is ready")
 
     def use_worker(self, worker: Worker) -> None:
-        """Before the start: this server is one of several processes."""
+        """Make this server, before its start, one of several processes."""
         self.worker = worker
         self.next_number = count(worker.index + 1, worker.count).__next__  # no two processes have the same
 
@@ -207,7 +207,7 @@ class Server:
             raise StartError(self.failure)
 
     def give_up(self, reason: str) -> None:
-        """It cannot go on, and ends; one that still starts raises StartError from `start`."""
+        """End the server, which cannot go on; while it still starts, `start` raises StartError."""
         if self.failure is None:
             self.failure = reason
             if self._has_started:
@@ -230,12 +230,12 @@ class Server:
         reload(self)
 
     async def settled(self) -> None:
-        """Until what the start began in the background has been loaded: monitoring."""
+        """Wait until the start's work in the background is done: the monitoring port answers."""
         if self.listeners.monitor is not None:
             await self.listeners.monitor.is_up()
 
     def _start_services(self) -> None:
-        """And the links to other servers, over which they are reached, unless those had to be there first."""
+        """Start the services, and the links to other servers that were not started before them."""
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
@@ -267,14 +267,14 @@ class Server:
         return host
 
     def stop_service(self, host: ServiceHost) -> None:
-        """One service less, while the server goes on; its last words still go out."""
+        """End one service while the server goes on; what it publishes at its end still goes out."""
         host.stop()
         self.ticks.end()
         host.close()
         self.hosts.remove(host)
 
     def _stop_services(self) -> None:
-        """Nothing more is read; services get what has been, and their last words still go out."""
+        """End all services: they get what was read, and what they publish at their end still goes out."""
         if self.account_services is not None:
             self.account_services.stop()
         self._end_services()
@@ -417,7 +417,7 @@ class Server:
         return self.listeners.monitor_url
 
     def cluster_changed(self) -> None:
-        """It may have another name, or other members."""
+        """Take over another name of the cluster, or other members."""
         self.accounts.use_cluster(self.cluster_name or "")
         self.info = client_info(self)
 

@@ -90,7 +90,10 @@ class ServiceHost:
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Raises: StartError, as the service does; its link and its timers are gone then."""
+        """Start the service.
+
+        Raises: StartError, as the service does; its link and its timers are gone then.
+        """
         try:
             self.service.start(self)
         except BaseException:
@@ -167,7 +170,7 @@ class Timers:
         self._set: set[_Timer] = set()
         self._has_ended = False
         self._context = copy_context()
-        """Of all timers: asyncio would copy one for each."""
+        """The context of all timers: asyncio would copy one for each."""
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
         timer = _Timer(self, function)

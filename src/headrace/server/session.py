@@ -164,7 +164,7 @@ class ClientSession(ConnectionLog):
             self._arm_first_ping()
 
     def begin_again(self) -> None:
-        """It has said nothing yet, and what it may say without CONNECT has changed."""
+        """Judge anew a client that has sent no op yet: the permissions without CONNECT have changed."""
         self.identity = None
         if self.access.needs_first_op:
             self.link.demand_connect()
@@ -306,7 +306,7 @@ class ClientSession(ConnectionLog):
         self._server.ticks.wake()
 
     def reject(self) -> None:
-        """Whoever it is, it may not be here (any more)."""
+        """Refuse the client's credentials, now or after a reload, and close the connection."""
         self.error(f"authentication error{claimed_user(self.options)}")
         self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
         self._server.events.refused(self, self.refusal.text)
@@ -317,7 +317,7 @@ class ClientSession(ConnectionLog):
         return self._server.options.write_deadline
 
     def count_slow(self) -> None:
-        """It did not take its messages as fast as they came."""
+        """Count the client as slow: it did not take its messages as fast as they came."""
         self._server.clients.slow_consumers += 1
         if self.account is not None:
             self.account.slow_consumers += 1

@@ -222,7 +222,7 @@ class ServerMonitor:
         yield from self._shadows(accounts)
 
     def _shadows(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
-        """Subscriptions to imported streams, which hang in the account that exports them."""
+        """Yield the shadow subscriptions for imported streams, which are in the account that exports them."""
         exporting = {id(account.interest) for account in accounts}
         importing = {
             account.name
@@ -258,7 +258,7 @@ class ServerMonitor:
         return hosted.services.stats()
 
     def _cpu_percent(self) -> float:
-        """Of one core, since the last time this was asked."""
+        """Return the CPU time since the last call, in percent of one core."""
         then, used_then = self._cpu_at
         now, used = monotonic_ns(), process_time()
         self._cpu_at = (now, used)

@@ -148,8 +148,10 @@ def _set_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _set_curves(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """Only these. Before Python 3.15 `ssl` takes one: the first that OpenSSL has, so that none is used that
-    is not listed."""
+    """Use these curves only.
+
+    Before Python 3.15 `ssl` takes one: the first that OpenSSL has, so that no other is used.
+    """
     if not names:
         return
     set_groups = getattr(context, "set_groups", None)

@@ -36,8 +36,11 @@ _NO_TLS: Final = PortTLS()
 
 
 class Contexts(Struct, frozen=True):
-    """For new connections. Routes and gateways are accepted with one context and begun with another:
-    `gateways_begun` by cluster, "" for all others. `checks_peers`: some ask responders about the peer."""
+    """The TLS contexts for new connections.
+
+    Routes and gateways are accepted with one and begun with another: `gateways_begun` by cluster, "" for all
+    others. `checks_peers`: some ask responders about the peer.
+    """
 
     client: PortTLS = _NO_TLS
     websocket: PortTLS = _NO_TLS

@@ -50,10 +50,13 @@ class Tracer:
         self._server = server
         self._below: RandomBelow = random_below
         self._links = AccountLinks(server, maps=False)
-        """As with nats-server: the destination is what was asked for, and judged."""
+        """The links over which traces are published.
+
+        As with nats-server, no mapping applies: the destination that was asked for is judged.
+        """
 
     def close(self) -> None:
-        """Nothing is published any more."""
+        """Publish no trace any more."""
         self._links.close()
 
     # -- which messages ---------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Worker(Protocol):
         """Clients of the other processes."""
 
     def count_connections(self, connections: int) -> None:
-        """So many clients are here now."""
+        """Tell the other processes the number of clients here."""
 
     async def process_snapshots(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
         """Ask the other processes that are there for their snapshots.

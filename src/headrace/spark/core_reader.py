@@ -97,7 +97,7 @@ class CoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return CoreOffset(self._id, max(end, begin.next)).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Everything received so far, for the lag in the query's progress."""
+        """Return the end of what was received so far, for the lag in the query's progress."""
         if self._capture is None:
             return None
         return CoreOffset(self._id, self._capture.captured() + self._shift + 1).to_json()

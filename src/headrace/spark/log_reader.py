@@ -248,7 +248,9 @@ class LogBatchReader(StoredBatchReader):
             )
 
     def _gone(self, partition: LogPartition, error: LogGone) -> None:
-        """Raises: StoredStreamError where the directory cannot be seen from, DataLossError."""
+        """Raise the error for a log that is gone: StoredStreamError where the directory cannot be seen from
+        here, else DataLossError.
+        """
         if partition.host != socket.gethostname() and not Path(partition.directory).is_dir():
             raise StoredStreamError(
                 f"{partition.directory} cannot be seen from {socket.gethostname()}: option path must name a "

@@ -29,7 +29,7 @@ PATIENCE: Final = "3s"
 
 SHOWN_MESSAGES: Final = 5
 SHOWN_BYTES: Final = 120
-"""Of each message; the rest is an ellipsis."""
+"""Characters of each message that are shown; the rest is an ellipsis."""
 
 
 class Stream:
@@ -82,7 +82,9 @@ class Stream:
         return f"Stream({self.name!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks; a server that cannot be asked is shown as such, since a display may not raise."""
+        """Return HTML for notebooks; a server that cannot be asked is shown as such, since a display may not
+        raise.
+        """
         try:
             info = self.info()
             return _html(self.name, info, self._last(info, SHOWN_MESSAGES))

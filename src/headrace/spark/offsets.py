@@ -41,7 +41,10 @@ class CoreOffset:
 
     @classmethod
     def from_json(cls, offset: dict[str, Any]) -> CoreOffset:
-        """Raises: DataLossError if the checkpoint is not one of a core subject source."""
+        """Read the offset of a checkpoint.
+
+        Raises: DataLossError if it is not one of a core subject source.
+        """
         core = _fields(offset, "core")
         if core is None:
             raise DataLossError(
@@ -91,7 +94,7 @@ class _Channels(StoredKind):
 
 
 class _Streams(StoredKind):
-    """In patterns `*` stands for any text."""
+    """The offsets of several streams; in their patterns `*` stands for any text."""
 
     def is_pattern(self, text: str) -> bool:
         return "*" in text

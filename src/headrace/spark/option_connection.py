@@ -65,7 +65,10 @@ class Connecting:
     inbox_prefix: str = DEFAULT_INBOX
 
     def tls(self) -> ssl.SSLContext | None:
-        """None where the system's certificates do. Raises: OptionError if a file cannot be used."""
+        """Return the TLS context; None where the system's certificates do.
+
+        Raises: OptionError if a file cannot be used.
+        """
         if not self.tls_ca_file and not self.tls_cert_file:
             return None
         try:

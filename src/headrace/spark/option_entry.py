@@ -29,7 +29,7 @@ SELECTIONS: Final = ("subject", "channel", "stream", "path")
 """The options of which a query has one (`path` may have `channel` too); others may be for some only."""
 
 STORED: Final = ("channel", "stream", "path")
-"""Those that select what is stored."""
+"""The options that select what is stored."""
 
 _APPLIES_TO: Final = {
     SELECTIONS: "all",

@@ -77,7 +77,7 @@ ENDING: Final = (
 """The options that say where reading ends."""
 
 _EDGE_NUMBERS: Final = {-2: Edge.EARLIEST, -1: Edge.LATEST}
-"""As in Spark's Kafka source."""
+"""The edges by the numbers that Spark's Kafka source has for them."""
 
 _LARGEST: Final = (1 << 63) - 1
 

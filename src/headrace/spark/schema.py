@@ -109,9 +109,7 @@ class StoredColumns(Protocol):
 
 
 def columns_record_batch(batch: Columns, schema: pa.Schema) -> pa.RecordBatch:
-    """As `stored_record_batch`, of what came as columns and with the schema of `arrow_schema`; it is not
-    copied, but for times and headers.
-    """
+    """Return columns as a record batch with the schema of `arrow_schema`; copies times and headers only."""
     return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
 
 

@@ -230,7 +230,7 @@ class SinkTask:
         self._check_time()
 
     def _check_keys(self, counts: Counts) -> None:
-        """Raises: SinkError if the server knew an id that nothing but another row can have brought it."""
+        """Check that no row of another partition has the keys of one of these. Raises: SinkError."""
         if self._options.key_columns and self._is_first and counts.duplicates and not counts.resent:
             raise SinkError(
                 f"option keyColumns: {counts.duplicates} rows of this micro-batch have the same "

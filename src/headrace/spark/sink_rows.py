@@ -302,7 +302,7 @@ class RowReader:
 
 
 def chosen(columns: Columns, rows: Sequence[int]) -> Columns:
-    """Some of the rows."""
+    """Return some of the rows."""
     return Columns(
         [columns.subjects[row] for row in rows],
         [columns.payloads[row] for row in rows],

@@ -40,7 +40,7 @@ _JANITOR: Final = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some rows of one segment: the record batches in [start, end), less `skip` rows, at most `rows`."""
+    """Rows of one segment: of the record batches in [start, end), less `skip` rows, at most `rows`."""
 
     path: str
     start: int

@@ -72,7 +72,7 @@ class StoredState:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Some messages in order: their sequences, their columns, and what the server could not read."""
+    """Messages in order: their sequences, their columns, and those that the server could not read."""
 
     sequences: Sequence[int]
     table: pa.RecordBatch
@@ -247,7 +247,10 @@ class _Outage:
         self._next = _FIRST_PAUSE
 
     def wait(self, error: ClientError) -> None:
-        """Raises: StoredStreamError once this has gone on for `reconnectTimeout`."""
+        """Wait before the next attempt.
+
+        Raises: StoredStreamError once the outage is longer than `reconnectTimeout`.
+        """
         link, limit = self._link, self._link._options.reconnect_timeout
         now = link._clock()
         if self._since is None:

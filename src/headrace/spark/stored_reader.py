@@ -184,7 +184,7 @@ class _StoredTasks:
             self._lost(f"{self._of(name)} is damaged on disk: sequences {spans} cannot be read")
 
     def _lost(self, what: str) -> None:
-        """Raises: DataLossError unless told that loss is fine."""
+        """Raise DataLossError, unless an option allows the loss."""
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{what}. Set option failOnDataLoss to false to go on with what is there, or start with a "
@@ -268,7 +268,9 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return self._plan(ranges, self._options.filters)
 
     def _states(self, begun: Iterable[str] = ()) -> dict[str, StoredState | None]:
-        """Of what is read: what the options name or mean now, and what was begun."""
+        """Return the states of the streams that are read: those that the options mean now, and those that
+        were begun.
+        """
         states = self._found()
         if self._targets is not None:
             states = {name: state for name, state in states.items() if name in self._targets}

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from headrace.tables.manifest import DataFile, Manifest, Ranges
 
 FOOTERS: Final = 4
-"""With more files than so many times the tasks, tasks are whole files: no footer is read for the plan."""
+"""The files for each task above which tasks are whole files: no footer is read for the plan."""
 _LAST_TEXT: Final = "\U0010ffff"
 
 
@@ -370,5 +370,5 @@ def _grouped(units: Sequence[Piece], count: int) -> Iterator[tuple[int, int]]:
 
 
 def _shown(name: str) -> str:
-    """As in column `stream`."""
+    """Return a stream's name as column `stream` shows it."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

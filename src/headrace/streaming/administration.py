@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 ANSWER_BYTES: Final = 256 << 10
-"""Of one answer's channels, and one channel more; whoever asked asks again for the rest."""
+"""Bytes of one answer's channels, and one channel more; whoever asked asks again for the rest."""
 
 
 class AdministrationRefused(Exception):
@@ -181,7 +181,7 @@ class Administration:
             raise AdministrationRefused(409, str(error)) from error
 
     def _channel(self, name: bytes) -> Channel:
-        """Raises: AdministrationRefused."""
+        """Return the channel of a request. Raises: AdministrationRefused."""
         channel = self._channels.get(name)
         if channel is None:
             if has_wildcard(name):

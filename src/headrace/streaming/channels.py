@@ -161,7 +161,10 @@ class Channels:
         return list(self._by_name.values())
 
     def matching(self, wanted: bytes) -> list[Channel]:
-        """Those of a name or of a wildcard subject, by name; a name is looked up, whatever their number."""
+        """Return the channels of a name or of a wildcard subject, sorted by name.
+
+        Cost: one look-up for a name.
+        """
         if not has_wildcard(wanted):
             channel = self._by_name.get(wanted)
             return [] if channel is None else [channel]
@@ -245,7 +248,7 @@ class Channels:
         done(error)
 
     def _remove(self, channel: Channel) -> None:
-        """Raises: LogError."""
+        """Remove a channel and its log. Raises: LogError."""
         self._store.remove(channel.name)
         del self._by_name[channel.name]
         del self._by_lower_case[channel.name.lower()]

@@ -187,7 +187,7 @@ class Clients:
         return client
 
     def close(self, client: Client) -> None:
-        """As a CloseRequest does: non-durable subscriptions go, durables go offline."""
+        """Close a client as a CloseRequest does: its durables go offline, other subscriptions go."""
         client.closed = True
         if client.timer is not None:
             client.timer.cancel()

@@ -44,7 +44,7 @@ class Deliverer:
     # -- who is to be served ---------------------------------------------------------------------------
 
     def wake(self, subscription: Subscription) -> None:
-        """It may have room: serve it, or its group, at the end of this turn."""
+        """Serve a subscription, or its group, at the end of this turn: it may have room."""
         self._runnable[subscription.group or subscription] = None
 
     def wake_group(self, group: QueueGroup) -> None:

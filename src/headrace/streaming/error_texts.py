@@ -13,7 +13,7 @@ CLIENT_REGISTERED: Final = b"stan: clientID already registered"
 CLIENT_REPLACED: Final = b"client has been replaced or is no longer registered"
 UNKNOWN_CLIENT: Final = b"stan: unknown clientID"
 CLIENT_OF_ANOTHER: Final = b"stan: clientID belongs to another user"
-"""Not the reference's: there every user may use every ID."""
+"""The text for a client ID of another user. It is ours: in the reference every user may use every ID."""
 INVALID_CLOSE: Final = b"stan: invalid close request"
 
 INVALID_PUBLISH: Final = b"stan: invalid publish request"

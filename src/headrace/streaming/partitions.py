@@ -35,7 +35,7 @@ ANSWER_S: Final = 0.5
 RECHECK_S: Final = 10.0
 """Between two looks at what the others have by now."""
 _LIST_BYTES: Final = 256 << 10
-"""Of one message; longer lists take several."""
+"""Bytes of one message; longer lists take several."""
 _REMEMBERED: Final = 4096
 """Channels of which it is remembered whose they are."""
 
@@ -151,12 +151,12 @@ def _in_parts(channels: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def encode_channels(channels: Iterable[bytes]) -> bytes:
-    """Raises: OverflowError for a name of more than 65,535 bytes."""
+    """Encode a list of channel names. Raises: OverflowError for a name of more than 65,535 bytes."""
     return b"".join(len(channel).to_bytes(2, "little") + channel for channel in channels)
 
 
 def decode_channels(data: bytes) -> list[bytes]:
-    """Raises: ProtocolError when the list is cut off."""
+    """Decode a list of channel names. Raises: ProtocolError when the list is cut off."""
     channels = []
     at = 0
     while at < len(data):

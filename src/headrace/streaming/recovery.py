@@ -1,4 +1,4 @@
-"""After a restart: makes clients, subscriptions and groups out of what the state log said.
+"""Recovery after a restart: makes clients, subscriptions and groups out of what the state log said.
 
 What no longer fits (a subscription of a channel that is gone, a non-durable one whose client is gone, a
 sequence the channel never stored) is dropped and said. Source: streaming specification, 6, 8.
@@ -64,7 +64,7 @@ class Recovery:
         self._subscriptions = subscriptions
         self._redelivery = redelivery
         self._reached: dict[QueueGroup, list[tuple[bool, int]]] = {}
-        """For each member of a group the last sequence that it was sent, and whether that is certain."""
+        """The last sequence that each member of a group was sent, and whether that is certain."""
 
     def run(self, state: ServiceState) -> None:
         """Brings everything back; then what is past due is sent again, and only after that anything new."""

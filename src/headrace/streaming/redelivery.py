@@ -93,7 +93,7 @@ class Redelivery:
         self._replay(subscription, sorted(subscription.pending), subscription.ack_inbox, all_due=True)
 
     def restart(self, subscription: Subscription) -> None:
-        """After a restart: what is past its time (the message's own, plus ackWait) goes out at once."""
+        """Redeliver, after a restart, each pending message whose time (its own, plus ackWait) is over."""
         self._replay(subscription, sorted(subscription.pending), subscription.ack_inbox, all_due=False)
 
     def _replay(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from headrace.streaming.counters import Counters
 
 MOST_REPLAYS: Final = 256
-"""At a time; one more is refused with 429."""
+"""The most replays at a time; one more is refused with 429."""
 UNREAD_MARK: Final = 1 << 20
 """Bytes in the reader's outbox from which on its replay waits."""
 COLUMNS_UNREAD_MARK: Final = 4 << 20
@@ -56,7 +56,9 @@ COLUMNS_PAGE: Final = 1 << 14
 """Messages of a page that goes out as columns; its bytes are three quarters of what one frame may have, so
 that a page is one frame: what columns add to a message is a third of the rest at most, mostly far less."""
 UNSEEN_BYTES: Final = 8 << 20
-"""Of one request, where the host does not see how much its reader has unread: it asks for the rest itself."""
+"""Bytes of one request, where the host does not see how much its reader has unread: it asks for the rest
+itself.
+"""
 _FIRST_WAIT: Final = 0.001
 _LONGEST_WAIT: Final = 0.032
 """Seconds between two looks at readers that all have much unread; doubled from look to look."""

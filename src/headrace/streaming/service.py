@@ -324,7 +324,7 @@ class StreamingService:
 
     @cached_property
     def _administration(self) -> Administration:
-        """As `replays`."""
+        """The administration, made when it is first needed."""
         from headrace.streaming.administration import Administration
 
         return Administration(

@@ -37,7 +37,7 @@ class ArchiveSnapshot(Struct, frozen=True):
 
 
 class ServerSnapshot(Struct, frozen=True):
-    """Of /streaming/serverz; times in ns since 1970 UTC."""
+    """The values of /streaming/serverz; times in ns since 1970 UTC."""
 
     cluster_id: str
     server_id: str
@@ -65,7 +65,7 @@ class ServerSnapshot(Struct, frozen=True):
 
 
 class StoreSnapshot(Struct, frozen=True):
-    """Of /streaming/storez; limits as configured: 0 is unlimited, durations in seconds."""
+    """The values of /streaming/storez; limits as configured: 0 is unlimited, durations in seconds."""
 
     cluster_id: str
     server_id: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = 256
 PAGE_BYTES: Final = 256 << 10
-"""Of one page; one message is more than that if it is larger."""
+"""Bytes of one page; one message is more than that if it is larger."""
 LOOK_AHEAD: Final = 1 << 20
 SMALLEST_SHARE: Final = 1 << 10
 """Bytes that a merge holds of all its channels together, and of each at least; a message that is larger than

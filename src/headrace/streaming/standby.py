@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_S: Final = 1.0
 SILENCE_S: Final = 1.25
-"""Without a heartbeat for this long the store may be free."""
+"""Seconds without a heartbeat after which the store may be free."""
 
 
 class Standby:

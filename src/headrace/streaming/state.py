@@ -73,7 +73,7 @@ class ServiceState(Struct):
     server: ServerInfo | None = None
     clients: dict[bytes, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
-    """By id, which is unique in the service and not only in the channel."""
+    """The subscriptions by id, which is unique in the service and not only in the channel."""
     channels: dict[bytes, int] = field(default_factory=dict)
     """The time in ns at which each channel was made.
 
@@ -193,7 +193,7 @@ class StateRecovery:
         """True if anything was lost. Then a snapshot must be written next."""
 
     def run(self) -> ServiceState:
-        """Raises: StorageError."""
+        """Read the state log; return the state of the service. Raises: StorageError."""
         self.damaged = change_log.read_changes(self._log, self, self._report)
         return self._state
 

@@ -49,7 +49,7 @@ class StoredChannels:
         return sorted(channel.name for channel in self._channels.all() if not channel.deleting)
 
     def state(self, name: bytes) -> StoredState | None:
-        """None: there is no such channel."""
+        """Return the state of a channel; None: there is no such channel."""
         channel = self._get(name)
         if channel is None:
             return None

@@ -46,14 +46,14 @@ class Subscription:
         self.channel = channel
         self.journal = journal
         self.client: Client | None = None
-        """None while a durable is offline."""
+        """The client; None while a durable is offline."""
         self.client_id = b""
         self.inbox = b""
         self.ack_inbox = b""
         self.ack_sid = 0
         self.max_in_flight = 1
         self.ack_wait = 1
-        """In seconds, as the client asked."""
+        """The wait for an acknowledgement in seconds, as the client asked."""
         self.durable_name = b""
         self.is_durable = False
         self.group: QueueGroup | None = None
@@ -179,7 +179,7 @@ class QueueGroup:
     def __init__(self, channel: Channel, name: bytes, *, durable: bool) -> None:
         self.channel = channel
         self.name = name
-        """As stored: `durable:group` for a durable one."""
+        """The name as stored: `durable:group` for a durable one."""
         self.durable = durable
         self.last_sent = 0
         self.members: list[Subscription] = []

@@ -124,7 +124,7 @@ def archive_and_merge(
     limits: FileLimits | None = None,
     progress: Callable[[Progress], object] = lambda _progress: None,
 ) -> ArchiveReport:
-    """As `archive`, for who does it again and again: merges the small files that this makes.
+    """Archive as `archive` does, again and again: also merges the small files that this makes.
 
     What was merged stays for `GRACE_NS`. Raises: as `archive`.
     """

@@ -99,7 +99,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, where: str) -> Manifest:
-    """Raises: TableDamaged naming `where`; UnsupportedError for a later format."""
+    """Read a manifest. Raises: TableDamaged naming `where`; UnsupportedError for a later format."""
     try:
         document = json.loads(data)
         if not isinstance(document, dict):
@@ -158,7 +158,7 @@ def _check(manifest: Manifest) -> None:
 
 
 def add_ranges(ranges: Ranges, more: Ranges) -> Ranges:
-    """Both together, sorted, those that touch as one."""
+    """Return two lists of ranges as one: sorted, those that touch merged."""
     joined: list[tuple[int, int]] = []
     for low, high in sorted((*ranges, *more)):
         if joined and low <= joined[-1][1] + 1:

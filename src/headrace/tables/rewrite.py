@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     """Told of bytes done and bytes in all."""
 
 TAIL_FILES: Final = 16
-"""So many small files at the end of a table are merged by `merge_tail`."""
+"""The number of small files at the end of a table that `merge_tail` merges."""
 SMALL_SHARE: Final = 2
 """A file below one part in so many of the size wanted is worth merging."""
 
 
 def _silent(_done: int, _all: int) -> None:
-    """Nobody wants to know."""
+    """Report no progress."""
 
 
 def remove_rows(

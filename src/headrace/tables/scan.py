@@ -41,7 +41,7 @@ class Wanted(Struct, frozen=True):
     subjects: tuple[tuple[str, str], ...] | None = None
 
     def may_be_in(self, file: DataFile) -> bool:
-        """By what the manifest says of it."""
+        """True if a file may have wanted rows, by what the manifest says of it."""
         return (
             file.first < self.end
             and file.last >= self.first
@@ -49,7 +49,9 @@ class Wanted(Struct, frozen=True):
         )
 
     def may_be_in_group(self, group: Any) -> bool:
-        """By the statistics of a row group (pyarrow's metadata); what has none may hold anything."""
+        """True if a row group may have wanted rows, by its statistics (pyarrow's metadata); without any it
+        may.
+        """
         bounds = group_bounds(group)
         low, high = bounds.get("sequence", (self.first, self.first))
         if not (low < self.end and high >= self.first):

@@ -61,7 +61,7 @@ class SegmentSource(Protocol):
         """Its name; bytes that are not UTF-8 are lone surrogates."""
 
     def state(self) -> SourceState | None:
-        """None: there is no such stream."""
+        """Return the state of the stream; None: there is no such stream."""
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
         """The messages with sequences [first, end) that are there, ascending; no batch is empty of news."""

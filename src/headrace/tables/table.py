@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 16
 """Times a change is tried against writers that are quicker; then TableConflict."""
 ORPHAN_AGE_NS: Final = 3_600 * 10**9
-"""In a store without locks, a file that no manifest names and that is younger than this may belong to a
-writer.
-"""
+"""The age below which a file that no manifest names may belong to a writer, in a store without locks."""
 KEPT_VERSIONS: Final = 2
 """The newest versions that a clearing leaves: the table, and one that a reader may just have found."""
 _VERSION: Final = re.compile(r"([0-9]{20})\.json")
@@ -88,7 +86,7 @@ class Table:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[TableWriter]:
-        """Whoever changes the table. Raises: LockHeld; TableMissing unless it may be made."""
+        """Lock the table for a change. Raises: LockHeld; TableMissing unless it may be made."""
         if not create:
             self.manifest()
         with self.store.lock() as is_alone:

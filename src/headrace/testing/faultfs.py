@@ -400,9 +400,9 @@ class Fault(Enum):
     """The way in which a call fails."""
 
     RAISE = "raise"
-    """Nothing of it happens. A failing fsync loses the unsynced data, as Linux does."""
+    """The call has no effect. A failing fsync loses the unsynced data, as Linux does."""
     PARTIAL = "partial"
-    """As RAISE, but half of a write is in the file."""
+    """The call fails as with RAISE, but half of a write is in the file."""
     SHORT = "short"
     """Half of a write is in the file and counted; the call after it fails. Other calls: as RAISE."""
 

@@ -299,7 +299,7 @@ class Client:
     # -- for subscriptions ------------------------------------------------------------------------
 
     async def send_ack(self, ack_inbox: str, ack: bytes) -> None:
-        """Raises: StanClosedError, or another ClientError for what NATS refuses."""
+        """Send an acknowledgement. Raises: StanClosedError, or another ClientError for what NATS refuses."""
         self._check_open()
         await self._send(ack_inbox, ack)
 

@@ -38,7 +38,9 @@ class _OnItsWay(NamedTuple):
 
 
 class Publisher:
-    """At most `window` messages on their way, each given `timeout` seconds for its acknowledgement."""
+    """The publisher of one connection: `window` messages under way at most, each with `timeout` seconds to be
+    acknowledged.
+    """
 
     def __init__(
         self,

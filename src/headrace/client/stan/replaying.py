@@ -69,7 +69,7 @@ def replay_request(
     max_messages: int | None,
     order: str,
 ) -> ReplayRequest:
-    """Raises: ValueError for a request that contradicts itself."""
+    """Make the request of a replay. Raises: ValueError for a request that contradicts itself."""
     if sum(start is not None for start in (start_sequence, start_time, time_delta)) > 1:
         raise ValueError("give one of start_sequence, start_time and time_delta")
     if order not in ("", "time", "channel"):
@@ -234,7 +234,7 @@ class _Run:
 
 
 def _stored(data: bytes, headers: Mapping[str, str]) -> StoredMessage:
-    """Raises: ProtocolError."""
+    """Return the stored message that one message of a replay carries. Raises: ProtocolError."""
     try:
         return StoredMessage(
             headers["Nats-Stream"],

@@ -34,7 +34,7 @@ class Owner(Protocol):
     """The methods of the client that a subscription uses."""
 
     async def send_ack(self, ack_inbox: str, ack: bytes) -> None:
-        """Raises: ClientError."""
+        """Send an acknowledgement. Raises: ClientError."""
 
     async def leave(self, subscription: Subscription, *, for_good: bool) -> None:
         """Tells the server. Raises: ClientError."""
@@ -223,7 +223,7 @@ class Subscription:
         self._news.set()
 
     def end(self, error: ClientError | None = None) -> None:
-        """Nothing is delivered any more; whoever iterates gets `error`, or the end. A callback may finish."""
+        """Deliver no more messages: iterations get `error`, or end. A callback that runs may finish."""
         if self._ended:
             return
         self._ended = True

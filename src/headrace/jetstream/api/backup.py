@@ -132,7 +132,7 @@ class _Sending:
             self._next = self._account.turns.later(0, self._go)
 
     def _send_some(self) -> bool:
-        """As much as may be sent in this turn; whether only the rest is left."""
+        """Send as much of the backup as may be sent in this turn; return True if only the rest is left."""
         sent = 0
         while self._slots and sent < _AT_ONCE:
             if not self._fill():

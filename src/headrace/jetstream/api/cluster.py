@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refuse(_request: Request) -> None:
-    """Raises: ApiError."""
+    """Refuse a request that only a cluster of JetStream servers can do. Raises: ApiError."""
     raise ApiError(10010)
 
 

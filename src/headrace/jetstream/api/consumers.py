@@ -47,7 +47,7 @@ _NAME_LENGTH: Final = 8  # of a consumer whose client named none
 
 
 def create(request: Request) -> None:
-    """By the subject with a name in it, and perhaps the filter; or without both."""
+    """Create a consumer: by the subject with its name, perhaps its filter; or without both."""
     if len(request.names) == 1:
         _create_ephemeral(request)
         return
@@ -64,7 +64,7 @@ def create(request: Request) -> None:
 
 
 def _create_ephemeral(request: Request) -> None:
-    """By the subject without a name, as older clients do for ephemeral consumers."""
+    """Create an ephemeral consumer by the subject without a name, as older clients do."""
     asked = request.decode(ConsumerRequest)
     check_level(request.headers)
     _check_stream_name(request, asked)
@@ -75,7 +75,7 @@ def _create_ephemeral(request: Request) -> None:
 
 
 def create_durable(request: Request) -> None:
-    """By the subject that older clients have for durable consumers."""
+    """Create a durable consumer by the subject that older clients have for it."""
     asked = request.decode(ConsumerRequest)
     check_level(request.headers)
     _check_stream_name(request, asked)
@@ -260,7 +260,7 @@ def unpin(request: Request) -> None:
 
 
 def reset(request: Request) -> None:
-    """Not answered without a consumer: nobody would hear it on the Go server."""
+    """Reset a consumer. As on the Go server, a request for one that is not there gets no answer."""
     stream = request.account.streams.get(request.names[0])
     consumer = None if stream is None else stream.consumers.get(request.names[1])
     if stream is None or consumer is None or not request.delivery.reply:

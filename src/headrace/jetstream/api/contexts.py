@@ -47,14 +47,14 @@ def room(account: AccountJetStream) -> Room:
 
 
 def stream_context(account: AccountJetStream, name: str) -> StreamContext:
-    """For the stream of a request's subject, which may be there already."""
+    """Return the context to judge a configuration of this stream, which may be there already."""
     stream = account.streams.get(name)
     consumers = _Configs({} if stream is None else stream.consumers)
     return StreamContext(name=name, room=room(account), consumers=consumers)
 
 
 def consumer_context(stream: StreamView, known: Consumer | None = None) -> ConsumerContext:
-    """For a consumer of a stream; `known`: the one that is changed."""
+    """Return the context to judge a configuration of a consumer; `known`: the consumer that is changed."""
     account = stream.account
     subject = known.config.deliver_subject.encode() if known is not None else b""
     return ConsumerContext(

@@ -22,7 +22,7 @@ PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
 _STORES: Final = (b"$KV.", b"$OBJ.")
 _PULL_TOKENS: Final = 2
 _FAILED_HERE: Final = b"NATS/1.0 500 Internal Server Error\r\n\r\n"
-"""Of what answers a pull or a direct get that met a mistake of ours."""
+"""The status line for a pull or a direct get that met a mistake of ours."""
 
 
 class Api:

@@ -20,7 +20,9 @@ ENDPOINTS: Final[dict[bytes, Endpoint]] = {
     **cluster.ENDPOINTS,
     **backup.ENDPOINTS,
 }
-"""By the request's name: what stands between `$JS.API.` and the names of what it is about."""
+"""The endpoints by the request's name: what stands between `$JS.API.` and the names of its stream and
+consumer.
+"""
 
 _LONGEST_NAME: Final = max(name.count(b".") for name in ENDPOINTS) + 1
 

@@ -34,7 +34,7 @@ class Endpoint(NamedTuple):
     """One kind of request. `fewest` and `most`: tokens that follow its name in the subject."""
 
     kind: str
-    """Of its response: `stream_create` for `io.nats.jetstream.api.v1.stream_create_response`."""
+    """The type of its response: `stream_create` for `io.nats.jetstream.api.v1.stream_create_response`."""
     handle: Callable[[Request], object]
     fewest: int = 0
     most: int = 0
@@ -88,7 +88,7 @@ class Request:
         return decode(kind, payload, strict=self.account.settings.strict)
 
     def check_empty(self) -> None:
-        """Raises: ApiError for a body that says something."""
+        """Check that the request has no body. Raises: ApiError."""
         if not is_empty(self.payload):
             raise ApiError(10038)
 
@@ -102,7 +102,7 @@ class Request:
         return found
 
     def check_served(self, stream: str) -> None:
-        """Raises: ApiError for a stream that is stored and not served."""
+        """Check that a stream is served. Raises: ApiError for one that is stored and cannot be."""
         reason = self.account.broken.get(stream)
         if reason is not None:
             raise ApiError(10194, err=reason)
@@ -132,7 +132,7 @@ class Request:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Whatever goes wrong within is the answer, if there was none before."""
+        """Answer the request with an error that is raised within, if it has no answer yet."""
         try:
             yield
         except ApiError as error:
@@ -142,7 +142,7 @@ class Request:
             self.refuse(ApiError(10051, err=str(error) if isinstance(error, LogError) else INTERNAL_ERROR))
 
     def abandon(self) -> None:
-        """It gets no answer: the Go server gives none either."""
+        """Leave the request without an answer, as the Go server does."""
         if not self._is_answered:
             self._is_answered = True
             self._count(failed=False)
@@ -206,6 +206,6 @@ def refusal(kind: str, error: ApiError, on_error: Fields) -> bytes:
 
 
 def check_level(headers: bytes) -> None:
-    """Raises: ApiError when a request wants a later API than this one."""
+    """Check the API level that a request asks for. Raises: ApiError for a later one than this server's."""
     if asks_too_much(headers):
         raise ApiError(10185)

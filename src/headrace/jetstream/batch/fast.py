@@ -97,15 +97,15 @@ class _Batch:
         self.stored = 0
         self.acknowledged = 0
         self.sequence = 0
-        """Of the last one that is durable, in the stream."""
+        """The stream sequence of the last message that is durable."""
         self.staged = 0
         """Messages that were handed to the log, durable or not."""
         self.durable = 0
-        """Those of them of which is known what became of them."""
+        """The number of those of which is known what became of them."""
         self.held: deque[tuple[int, bytes, Callable[[], bytes]]] = deque()
         """Answers that wait for so many to be durable, and their reply subjects."""
         self.end_reply = b""
-        """Of what ended it."""
+        """The reply subject of the message that ended the batch."""
         self.is_lost = False
         """The log did not take one of its messages, and no more is said of later ones."""
         self.heard_ns = 0

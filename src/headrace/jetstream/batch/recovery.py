@@ -1,4 +1,5 @@
-"""After a crash: an atomic batch of which the disk has only the beginning is taken out of the log again.
+"""Recovery of atomic batches after a crash: one of which the disk has only the beginning is taken out of the
+log again.
 
 A batch is one append, and its last message says that it commits it. A write that was cut off is the last
 thing in a log, and nobody was told of it; so only the end of the log has to be looked at. Where the last

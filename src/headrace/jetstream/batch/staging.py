@@ -41,7 +41,10 @@ class Staged(Stored):
         return self._first + self.count
 
     def last_of(self, subject: bytes) -> int:
-        """Of a subject that the batch has written to nothing can be expected."""
+        """Return the last sequence of a subject.
+
+        Raises: ApiError 10164 for one that the batch has written to.
+        """
         if subject in self._messages:
             raise ApiError(10164)
         return super().last_of(subject)

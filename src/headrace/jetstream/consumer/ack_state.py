@@ -32,7 +32,10 @@ _Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Whole(msgspec.Struct, array_like=True, tag=0):
-    """Everything; `pending`: sequence, consumer sequence, ns of each; `counts`: sequence, redeliveries."""
+    """The whole state of a consumer, encoded.
+
+    `pending`: sequence, consumer sequence and ns of each message; `counts`: sequence and redeliveries.
+    """
 
     numbers: tuple[_Number, _Number, _Number, _Number]
     pending: list[int]
@@ -64,7 +67,7 @@ def _packed(sequences: Sequence[int]) -> list[int]:
 
 
 def _unpacked(packed: list[int]) -> Sequence[int]:
-    """Raises: ValueError when one is negative."""
+    """Return the sequences of a packed list. Raises: ValueError when one is negative."""
     is_run = len(packed) == 2 and packed[1] < 0
     if packed and (packed[0] if is_run else min(packed)) < 0:
         raise ValueError("a negative sequence in a consumer's state")
@@ -72,17 +75,17 @@ def _unpacked(packed: list[int]) -> Sequence[int]:
 
 
 def _pairs(flat: list[int]) -> list[tuple[int, int]]:
-    """Raises: ValueError when one has no partner."""
+    """Return a flat list as pairs. Raises: ValueError when one has no partner."""
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _triples(flat: list[int]) -> list[tuple[int, int, int]]:
-    """Raises: ValueError when one is not complete."""
+    """Return a flat list as triples. Raises: ValueError when one is not complete."""
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
 
 
 class ConsumerState(ConsumerNumbers):
-    """Everything about a consumer that survives a restart."""
+    """The state of a consumer that survives a restart."""
 
     __slots__ = ("frozen",)
 
@@ -119,7 +122,7 @@ class ConsumerState(ConsumerNumbers):
 
     @classmethod
     def decode(cls, data: bytes) -> ConsumerState:
-        """Raises: ValueError for what is no encoding of a whole state."""
+        """Read the state that `encode` wrote. Raises: ValueError for what is no encoding of a whole state."""
         state = cls()
         state.apply(data)
         return state
@@ -249,7 +252,7 @@ class AckState(ConsumerCore):
     # -- acknowledgements ------------------------------------------------------------------------------
 
     def settled(self, sequences: list[int], ns: int) -> None:
-        """These were acknowledged one by one, and were taken out of `pending` already."""
+        """Note that messages were acknowledged one by one; the caller has taken them out of `pending`."""
         self.acknowledged_ns = ns
         if not sequences:
             return
@@ -268,7 +271,7 @@ class AckState(ConsumerCore):
             self.touch()
 
     def settle_up_to(self, number: int, sequence: int, ns: int) -> list[int]:
-        """Everything up to this delivery was acknowledged; gives what was pending of it."""
+        """Acknowledge every delivery up to this one; return the sequences that were pending."""
         shown = sequence in self.pending
         gone = self.pending.take_up_to(sequence)
         self.note_gone(gone)
@@ -300,7 +303,7 @@ class AckState(ConsumerCore):
     # -- jumps -----------------------------------------------------------------------------------------
 
     def begin_at(self, sequence: int) -> None:
-        """Nothing was delivered; the stream is read from `sequence` on."""
+        """Begin anew: no message was delivered, and the stream is read from `sequence` on."""
         self._restart(sequence)
         self.is_whole_new = True
         self.touch()
@@ -318,7 +321,7 @@ class AckState(ConsumerCore):
         self.is_stuck = False
 
     def purged(self, sequence: int, missing: Callable[[int], bool], ns: int) -> None:
-        """Nothing below `sequence` is in the stream any more that this consumer would get.
+        """Note that the stream has no message below `sequence` any more that this consumer would get.
 
         `missing` says of a pending message above that it went too.
         """

@@ -76,7 +76,7 @@ class Acknowledger:
             consumer.wake()
 
     def _refuse(self, reply: bytes) -> None:
-        """Nobody takes acknowledgements here: the Go server has no subscription for them then."""
+        """Answer an acknowledgement with no responders: the Go server has no subscription for it then."""
         self._consumer.host.publish(reply, b"", headers=_NO_RESPONDERS)
 
     def _one(
@@ -112,7 +112,9 @@ class Acknowledger:
         return [sequence]
 
     def _all(self, sequence: int, number: int) -> list[int]:
-        """Everything up to this one; nothing when that is acknowledged already."""
+        """Acknowledge every message up to this one; return their sequences, none if this one is acknowledged
+        already.
+        """
         consumer = self._consumer
         state = consumer.tracker
         if number <= state.floor_consumer or sequence <= state.floor_stream:
@@ -210,7 +212,7 @@ class Acknowledger:
         consumer.redelivery.again(sequence)
 
     def terminate(self, sequence: int, number: int, deliveries: int, reason: str, reply: bytes) -> None:
-        """It is never to be sent again; an acknowledgement but for what is told of it."""
+        """Take a message out of delivery for good: an acknowledgement, but for its advisory."""
         consumer = self._consumer
 
         def done() -> None:

@@ -203,7 +203,10 @@ class Consumer:
         self._is_new = False
 
     def stop(self, reason: str = "") -> None:
-        """Nothing is sent any more; who waits hears why: the server ends ("shutdown"), or it is deleted."""
+        """Stop the delivery.
+
+        Clients that wait are told the reason: the server ends ("shutdown"), or the consumer is deleted.
+        """
         if self.stopped:
             return
         self.stopped = True
@@ -344,7 +347,7 @@ class Consumer:
             self.removed(sequence)
 
     def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
-        """After a purge of `count` messages: what is left of the subject begins at `first`, 0: nothing is.
+        """Note a purge of `count` messages: what is left of the subject begins at `first`; 0: no message is.
 
         `last` is the stream's. A purge of one message is as if it had been deleted, as on the Go server.
         """
@@ -374,7 +377,7 @@ class Consumer:
         self.wake()
 
     def _drop_missing(self) -> None:
-        """Nothing is pending that is not there any more."""
+        """Drop pending messages that have left the stream."""
         for sequence in self.stream.log.absent(self.tracker.pending):
             self.removed(sequence)
 

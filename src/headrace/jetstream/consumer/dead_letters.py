@@ -68,7 +68,7 @@ class DeadLetters:
         return sequence in self._letters
 
     def stop(self) -> dict[int, Letter]:
-        """Nothing is published any more; gives what `bury` was told of those that still wait."""
+        """Publish no more dead letters; return those that are not acknowledged yet, by sequence."""
         self._alarm.cancel()
         self._consumer.account.unsubscribe(self._sid)
         letters, self._letters = self._letters, {}

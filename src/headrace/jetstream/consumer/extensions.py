@@ -51,7 +51,10 @@ def _number(config: ConsumerConfig, key: str) -> int:
 
 
 def extensions_of(config: ConsumerConfig) -> Extensions:
-    """Raises: ApiError for what cannot be."""
+    """Return the extensions that a configuration's metadata asks for.
+
+    Raises: ApiError for a value that cannot be.
+    """
     own = [key for key in config.metadata if key.startswith(PREFIX)]
     if not own:
         return _NONE

@@ -41,7 +41,7 @@ class Inactivity(ABC):
         return not config.durable_name or config.inactive_threshold > 0
 
     def start(self) -> None:
-        """With the threshold of the configuration; 0 is none."""
+        """Begin to watch the consumer, with the threshold of its configuration; 0: there is none."""
         config = self._consumer.config
         self._alarm.cancel()
         self._threshold = config.inactive_threshold

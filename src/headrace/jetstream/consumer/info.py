@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
-    """Without its `type`. Raises: LogError."""
+    """Return the fields of ConsumerInfo, without the `type` of the response. Raises: LogError."""
     tracker, config = consumer.tracker, consumer.config
     state = tracker.state
     now = consumer.now_ns()

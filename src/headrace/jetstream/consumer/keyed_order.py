@@ -33,9 +33,9 @@ class KeyedOrder:
         self._share = share
         self._token = token
         self._keys: dict[int, bytes] = {}
-        """Of what is pending or passed over, by stream sequence."""
+        """The keys of messages that are pending or passed over, by stream sequence."""
         self._sent: set[int] = set()
-        """Those of them that were sent and are counted."""
+        """The sequences that were sent and are counted."""
         self._under_way: Counter[bytes] = Counter()
         self._is_read = False
 
@@ -108,7 +108,7 @@ class KeyedOrder:
         self._under_way[key] += 1
 
     def _read(self, sequence: int) -> StoredMessage | None:
-        """None for a message that is not there, or damaged: it holds up no other."""
+        """Return a message of the stream; None if it is gone, or damaged: it holds up no other."""
         try:
             return self._stream.log.read(sequence)
         except MessageDamaged:

@@ -41,6 +41,6 @@ class PendingCounter(PendingNumbers):
         return self.counted
 
     def passed(self, sequence: int, delivered: int) -> None:
-        """So many of those that were counted were delivered: it is counted from `sequence` on now."""
+        """Note that so many of the counted messages were delivered; the count begins at `sequence` now."""
         self.counted -= delivered
         self.next_sequence = sequence

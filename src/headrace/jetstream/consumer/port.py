@@ -86,7 +86,7 @@ class Watch(Protocol):
     """A part that removes a consumer which nobody uses."""
 
     def start(self) -> None:
-        """With the threshold of the consumer's configuration."""
+        """Begin to watch the consumer, with the threshold of its configuration."""
 
     def stop(self) -> None: ...
 
@@ -113,8 +113,10 @@ class DeliveryStrategy(Protocol[R]):
 
     def configure(self, config: ConsumerConfig) -> None: ...
     def stop(self, reason: str) -> None:
-        """Nothing goes out any more. Who waits is told that the server ends ("shutdown"), or else that the
-        consumer is deleted."""
+        """Stop the delivery.
+
+        Clients that wait are told that the server ends ("shutdown"), or else that the consumer is deleted.
+        """
 
     def inactivity(self) -> Watch: ...
     def info(self) -> DeliveryInfo: ...
@@ -142,10 +144,10 @@ class DeliveryStrategy(Protocol[R]):
         """A receiver got so many messages of `size` bytes together."""
 
     def rest(self, *, end: bool) -> None:
-        """Nothing goes out for now; `end`: the stream has nothing more."""
+        """Note that no message goes out for now; `end`: the stream has no more."""
 
     def full(self) -> None:
-        """Nothing new goes out, since as many messages as may be are unacknowledged."""
+        """Note that no new message goes out: as many as may be are unacknowledged."""
 
 
 class ConsumerPort(ConsumerView, Protocol):

@@ -31,7 +31,7 @@ class Verdict(Enum):
     """Served, and pinned with this."""
     LATER = 2
     WRONG = 3
-    """It believes to be pinned and is not."""
+    """The client believes to be pinned and is not."""
 
 
 class PriorityGroups:

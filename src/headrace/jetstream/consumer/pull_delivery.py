@@ -189,5 +189,5 @@ class PullDelivery:
         """Has no effect: requests wait for acknowledgements as they do for messages."""
 
     def answered(self, _subject: bytes) -> bool:
-        """Nobody is asked by flow control."""
+        """Return False: a pull consumer asks no client by flow control."""
         return False

@@ -130,7 +130,9 @@ class Pulls:
                 self._alarm.by(due)
 
     def release(self, line: str, *, told: bool = False) -> None:
-        """Everybody who waits is told why nothing comes any more, and with `told` what they did not get."""
+        """Tell every waiting client, by a status line, why no message comes any more; with `told`, also how
+        many are missing.
+        """
         for waiting in self._queue:
             self.status(waiting.inbox, line, waiting.left() if told else b"")
         self.stop()

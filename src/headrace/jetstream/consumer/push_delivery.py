@@ -30,7 +30,7 @@ BACKLOG_MARK: Final = 4 << 20
 _LOOK_NS: Final = 250_000_000
 """Nanoseconds between checks whether somebody listens (again) or has caught up, after a while."""
 _FIRST_LOOK_NS: Final = 1_000_000
-"""Of a consumer that is new or was just left: clients subscribe after they have made it."""
+"""The threshold of a consumer that is new or was just left: clients subscribe after they have made it."""
 _BACKLOG_NS: Final = 5_000_000
 _TOKEN_LENGTH: Final = 4  # of what a flow control reply ends with
 
@@ -76,7 +76,7 @@ class PushDelivery:
             self._idle.by(self._turns.now_ns() + self._interval)
 
     def configure(self, config: ConsumerConfig) -> None:
-        """With another deliver subject, whoever listens there is sent everything that is pending."""
+        """Take over a changed configuration. A new deliver subject gets every pending message again."""
         if config.deliver_subject.encode() != self._receiver.inbox:
             self._consumer.redelivery.expire_all()
             self._address(config)
@@ -98,7 +98,7 @@ class PushDelivery:
 
     @cached_property
     def single_pulls(self) -> SinglePulls:
-        """None is granted here."""
+        """Return a part that grants no request: a push consumer has none."""
         consumer = self._consumer
         return SinglePulls(
             consumer, consumer.tracker, consumer.ack_prefix, (), is_plain=False, max_expires=0, first_wait=0
@@ -180,7 +180,7 @@ class PushDelivery:
         )
 
     def full(self) -> None:
-        """With acknowledgements by flow control, the client is asked for those that are missing."""
+        """Ask the client for missing acknowledgements, if it acknowledges by flow control."""
         consumer = self._consumer
         if consumer.tracker.by_flow and consumer.tracker.pending and not self._flow_reply:
             self._ask()

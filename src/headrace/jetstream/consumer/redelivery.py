@@ -64,7 +64,7 @@ class Redelivery:
         self.alarm.cancel()
 
     def clear(self) -> None:
-        """Nothing is pending any more."""
+        """Forget all redeliveries: no message is pending any more."""
         self.alarm.cancel()
         self.queue.clear()
         self.leaving.clear()
@@ -118,7 +118,7 @@ class Redelivery:
                 self.forget(sequence)
 
     def expire_all(self) -> None:
-        """Everything that is pending is to be sent again at once, in the order of the stream."""
+        """Send every pending message again at once, in the order of the stream."""
         now = self._turns.now_ns()
         for sequence in sorted(self._state.pending):
             if sequence not in self.queue and not self._is_exhausted(sequence):
@@ -228,5 +228,5 @@ class Redelivery:
         return None
 
     def put_back(self, sequence: int) -> None:
-        """It could not be sent after all."""
+        """Put a message back whose redelivery could not be sent."""
         self.queue[sequence] = None

@@ -41,7 +41,7 @@ DEFAULT_ACK_WAIT: Final = 30 * SECOND
 DEFAULT_MAX_ACK_PENDING: Final = 1000
 DEFAULT_PRIORITY_TIMEOUT: Final = 120 * SECOND
 DEFAULT_INACTIVE_THRESHOLD: Final = 5 * SECOND
-"""Of consumers that are not durable."""
+"""The inactivity threshold of consumers that are not durable."""
 _FLOW_HEARTBEAT: Final = SECOND
 _LEAST_HEARTBEAT: Final = 100 * MILLISECOND
 _LONGEST_IN_MEMORY: Final = 512
@@ -53,7 +53,7 @@ class ConsumerContext(Struct):
 
     stream: StreamConfig
     consumers: Mapping[str, ConsumerConfig] = field(default_factory=dict)
-    """Of the stream, by name; the one that is asked about perhaps among them."""
+    """The consumers of the stream, by name; the one that is asked about perhaps among them."""
     tiers: Tiers = field(default_factory=Tiers)
     settings: ServerSettings = field(default_factory=ServerSettings)
     is_bound: bool = False
@@ -64,7 +64,10 @@ class ConsumerContext(Struct):
         return sum(not other.direct and not other.sourcing for other in self.consumers.values())
 
     def limits(self, config: ConsumerConfig) -> AccountLimits:
-        """Raises: ApiError 10120."""
+        """Return the limits of the account's tier for this consumer.
+
+        Raises: ApiError 10120 if it has none.
+        """
         for_all = self.tiers.by_name.get(UNTIERED)
         if for_all is not None:
             return for_all

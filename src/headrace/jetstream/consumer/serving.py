@@ -43,7 +43,7 @@ class Serving:
         self._alarm.cancel()
 
     def skip_no_more(self, gone: Callable[[int], bool]) -> None:
-        """Some of the skips may have left the stream."""
+        """Drop the skips for which `gone` is true: their messages have left the stream."""
         if self.skips:
             self.skips = [sequence for sequence in self.skips if not gone(sequence)]
             if not self.skips:

@@ -62,7 +62,10 @@ class Block(NamedTuple):
 
 
 class BlockFiles:
-    """Of one stream. `account` and `stream` are what its keys are made for; `shown` how files are named."""
+    """The message blocks of one stream.
+
+    `account` and `stream` are what its keys are made for; `shown` is how files are named.
+    """
 
     def __init__(self, directory: Path, account: str, stream: str, keys: Keys, shown: str) -> None:
         purged = directory / _PURGED
@@ -79,14 +82,14 @@ class BlockFiles:
         return f"{self._shown}/{number}.blk"
 
     def size(self, number: int) -> int:
-        """Raises: SourceUnusable."""
+        """Return the bytes of a block's file. Raises: SourceUnusable."""
         try:
             return self._path(number).stat().st_size
         except OSError as error:
             raise _unreadable(error) from error
 
     def read(self, number: int, *, bodies: bool = True) -> Block:
-        """Raises: SourceUnusable when the disk fails."""
+        """Read a block. Raises: SourceUnusable when the disk fails."""
         data = read_file(self._path(number))
         key = hashlib.sha256(f"{self._stream}-{number}".encode()).digest()
         try:
@@ -102,7 +105,8 @@ class BlockFiles:
         return Finding(Kind.DAMAGED, self.name(number), text, offset, length)
 
     def _deciphered(self, number: int, data: bytes) -> bytes:
-        """As the server does, takes a block without a key file for not encrypted.
+        """Return the bytes of a block, decrypted. As in nats-server, a block without a key file is not
+        encrypted.
 
         Raises: WrongKey, SourceUnusable.
         """
@@ -156,7 +160,10 @@ def _begun() -> Stream:
 
 
 def read_file(path: Path) -> bytes:
-    """Raises: SourceUnusable, also for a pipe, which has no end, and for what is too large."""
+    """Return the bytes of a file.
+
+    Raises: SourceUnusable, also for a pipe, which has no end, and for what is too large.
+    """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())

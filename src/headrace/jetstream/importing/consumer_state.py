@@ -21,7 +21,7 @@ _SECOND: Final = 1_000_000_000
 
 
 def read_consumer_state(data: bytes) -> ConsumerState:
-    """Of a decrypted file. Raises: BadIndex."""
+    """Read the state of a consumer from its decrypted file. Raises: BadIndex."""
     if len(data) < 2 or data[0] != _MAGIC or data[1] not in _VERSIONS:
         raise BadIndex("it is of an unknown version")
     version = data[1]

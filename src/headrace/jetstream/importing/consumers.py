@@ -35,7 +35,7 @@ _STATE: Final = "o.dat"
 
 
 class ConsumerFiles:
-    """Of one stream; `findings` gets what is wrong with them."""
+    """The consumers of one stream, as files; `findings` gets their faults."""
 
     def __init__(
         self, account: str, stream: StreamConfig, keys: Keys, raft: RaftLogs, findings: list[Finding]
@@ -47,7 +47,7 @@ class ConsumerFiles:
         self._findings = findings
 
     def read(self, directory: Path, shown: str) -> SourceConsumer | None:
-        """None when it cannot be known what the consumer is. Raises: SourceUnusable."""
+        """Read a consumer; None when its configuration cannot be known. Raises: SourceUnusable."""
         name = directory.name
         owner = Owner(self._account, f"{self._stream.name}.{name}", f"{self._stream.name}/{name}")
         try:
@@ -65,7 +65,7 @@ class ConsumerFiles:
         return SourceConsumer(name, config, found.created_ns, state)
 
     def _judged(self, config: ConsumerConfig, name: str) -> ConsumerConfig:
-        """As nats-server does at its start. Raises: BadMetadata."""
+        """Return the configuration, judged as nats-server does at its start. Raises: BadMetadata."""
         said = config.durable_name or config.name or name
         if said != name:
             raise BadMetadata(f"it is of another consumer, {said!r}")

@@ -45,7 +45,7 @@ class _Suite(Protocol):
         """Bytes of a nonce."""
 
     def unseal(self, seed: bytes, nonce: bytes, sealed: bytes) -> bytes:
-        """Raises: InvalidTag."""
+        """Decrypt and authenticate bytes. Raises: InvalidTag."""
 
     def decipher(self, seed: bytes, nonce: bytes, data: bytes) -> bytes: ...
 

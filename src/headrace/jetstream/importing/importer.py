@@ -64,7 +64,7 @@ class ImportReport(Outcome):
 
     streams: list[StreamReport]
     findings: list[Finding]
-    """Of the store, and of streams that were left out."""
+    """Findings about the store, and about streams that were left out."""
 
     @property
     def all_findings(self) -> list[Finding]:
@@ -142,8 +142,9 @@ class _Stream:
             log.remove([extent.last_sequence])
 
     def _settle(self, log: MessageLog) -> None:
-        """In a work queue a message that is gone was acknowledged. The consumers may have been stored before
-        that: the message is acknowledged in their state as well.
+        """Acknowledge in the consumers' states each message that a work queue has removed.
+
+        The consumers may have been stored before it was removed.
         """
         for consumer in self._source.consumers:
             if consumer.state is None:

@@ -69,7 +69,7 @@ class Owner(NamedTuple):
 
 
 def read_metadata(directory: Path, kind: type[Config], owner: Owner, keys: Keys) -> Metadata[Config]:
-    """Raises: BadMetadata, NoKey, SourceUnusable."""
+    """Read the metadata of a stream or consumer. Raises: BadMetadata, NoKey, SourceUnusable."""
     path = directory / META
     if not path.is_file():
         raise BadMetadata("the file is missing")

@@ -66,7 +66,7 @@ class RaftRecovery:
             self.is_told = True
 
     def apply(self, kind: int, data: Varints) -> None:
-        """Raises: ValueError."""
+        """Apply one entry of a consumer's raft log. Raises: ValueError."""
         if kind == _DELIVERED:
             self._deliver(data.sequence(), data.sequence(), data.sequence(), data.signed())
         elif kind == _ACKED:

@@ -172,7 +172,7 @@ def _account(client: _Client | None) -> str:
 
 
 def _entries(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Raises: ValueError, struct.error."""
+    """Yield the kind and the data of each entry of a raft message. Raises: ValueError, struct.error."""
     *_, count = _HEAD.unpack_from(data)
     at = _HEAD.size
     for _ in range(count):

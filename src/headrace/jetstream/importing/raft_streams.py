@@ -99,7 +99,7 @@ def _whole(kind: int, data: bytes, waiting: dict[bytes, list[bytes]]) -> list[by
 
 
 def _message(data: bytes) -> SourceMessage:
-    """Raises: ValueError."""
+    """Return the message that an entry of a stream's raft log stores. Raises: ValueError."""
     reader = Varints(data, _HEAD)
     time_ns = int.from_bytes(reader.bytes(8), "little")
     if time_ns > LARGEST_TIME:

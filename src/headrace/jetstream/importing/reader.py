@@ -74,7 +74,7 @@ class SourceStore(Struct, frozen=True):
 
 
 def open_store(directory: Path, keys: Keys) -> SourceStore:
-    """Everything of a store but its messages; `directory`: the server's `store_dir`, or `jetstream` in it.
+    """Read a store but for its messages. `directory`: the server's `store_dir`, or `jetstream` in it.
 
     Raises: SourceUnusable when there is no such store, or nothing of it can be read; NoKey.
     """
@@ -105,7 +105,7 @@ def open_store(directory: Path, keys: Keys) -> SourceStore:
 
 
 def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:
-    """Raises: BadMetadata, NoKey, SourceUnusable."""
+    """Read a stream of the store. Raises: BadMetadata, NoKey, SourceUnusable."""
     if not f"{found.account}{found.name}".isascii():
         _check_encoding(found)
     shown = f"{found.account}/{found.name}"

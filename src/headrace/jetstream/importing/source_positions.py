@@ -32,7 +32,10 @@ class SourcePosition(NamedTuple):
 
 
 def read_positions(directory: Path, shown: str, findings: list[Finding]) -> tuple[SourcePosition, ...]:
-    """Of a stream's directory; none when it has no such file, or that is damaged. Raises: SourceUnusable."""
+    """Read the positions of a stream's sources from its directory; none when the file is missing or damaged.
+
+    Raises: SourceUnusable.
+    """
     path = directory / _FILE
     if not path.is_file():
         return ()
@@ -46,7 +49,7 @@ def read_positions(directory: Path, shown: str, findings: list[Finding]) -> tupl
 
 
 def _positions(data: bytes) -> tuple[SourcePosition, ...]:
-    """Raises: ValueError, struct.error."""
+    """Decode the positions of sources. Raises: ValueError, struct.error."""
     version, count, after = _HEAD.unpack_from(data)
     if version != _VERSION or not after:
         raise ValueError("it is of an unknown version")

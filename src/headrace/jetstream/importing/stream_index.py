@@ -25,13 +25,13 @@ _MAGIC: Final = 11
 _VERSIONS: Final = range(1, 5)
 _SET_MAGIC: Final = 22
 _BUCKETS: Final = {1: 64, 2: 32}
-"""By version of a set: words of 64 sequences in one node."""
+"""Words of 64 sequences in one node, by the version of a set."""
 _SET_HEAD: Final = struct.Struct("<BBII")
 _LARGEST: Final = (1 << 64) - 1
 
 
 class BadIndex(ValueError):
-    """It is damaged, or of a version that is not known."""
+    """The index file is damaged, or of a version that is not known."""
 
 
 class Varints:
@@ -88,7 +88,7 @@ class Deleted:
 
     @classmethod
     def read(cls, reader: Varints) -> Deleted:
-        """Raises: BadIndex."""
+        """Read a set of removed sequences. Raises: BadIndex."""
         magic, version, nodes, _size = _SET_HEAD.unpack(reader.bytes(_SET_HEAD.size))
         if magic != _SET_MAGIC or version not in _BUCKETS:
             raise BadIndex("a set of deleted sequences cannot be read")
@@ -111,7 +111,7 @@ class Deleted:
         return bool(self._maps.get(sequence - place, 0) >> place & 1)
 
     def between(self, first: int, last: int) -> Iterator[int]:
-        """Those from `first` to `last`, ascending."""
+        """Yield the removed sequences from `first` to `last`, ascending."""
         for at in range(bisect_right(self._bases, first - self._width), len(self._bases)):
             base = self._bases[at]
             if base > last:
@@ -146,7 +146,7 @@ class StreamIndex(Struct, frozen=True):
 
 
 def read_index(data: bytes) -> StreamIndex:
-    """Of a file without its checksum, decrypted. Raises: BadIndex."""
+    """Read an index file, decrypted and without its checksum. Raises: BadIndex."""
     if len(data) < 2 or data[0] != _MAGIC or data[1] not in _VERSIONS:
         raise BadIndex("it is of an unknown version")
     version = data[1]

@@ -60,7 +60,10 @@ class StreamMessages:
         self._behind = behind
 
     def items(self) -> Iterator[SourceMessage | Finding]:
-        """Raises: SourceUnusable when the disk fails."""
+        """Yield messages in order, and findings where they are.
+
+        Raises: SourceUnusable when the disk fails.
+        """
         index, finding = self._index()
         if finding is not None:
             yield finding
@@ -234,7 +237,9 @@ def _rising(block: Block, before: int) -> Iterator[SourceMessage]:
 
 
 def _neighbours(block: Block) -> tuple[list[int], list[int]]:
-    """By number of a record: the sequences before it and from it on that are in the stream's order; or 0."""
+    """Return, for each record, the nearest sequences in the stream's order before it and from it on; 0: there
+    is none.
+    """
     if not block.places:
         return [], []
     ordered = [0 if kind == message_blocks.DELETES else sequence for kind, sequence, *_ in block.records]
@@ -242,7 +247,7 @@ def _neighbours(block: Block) -> tuple[list[int], list[int]]:
 
 
 def _nearest(sequences: list[int]) -> list[int]:
-    """For each number of them: the last one that is not 0."""
+    """Return, for each place in a list, the last sequence up to it that is not 0."""
     found = [0]
     for sequence in sequences:
         found.append(sequence or found[-1])

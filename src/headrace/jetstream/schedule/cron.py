@@ -101,7 +101,9 @@ class Cron:
         return local.astimezone(UTC) + ahead
 
     def _fits_day(self, local: datetime) -> bool:
-        """Of two closed fields one is enough; beside an open one the other decides."""
+        """True if a day fits: of two restricted fields (day of month, weekday) one is enough, else the
+        restricted one decides.
+        """
         in_month = local.day in self._day.values
         in_week = local.isoweekday() % 7 in self._weekday.values
         if self._day.is_open or self._weekday.is_open:

@@ -171,7 +171,9 @@ class Scheduler(Feature):
 
 
 def _due(headers: bytes, from_ns: int, now_ns: int) -> schedules.Due | None:
-    """None also for a schedule that cannot be understood: a mirror takes what its origin has."""
+    """Return when a message's schedule is due; None also for a schedule that cannot be read, which a mirror
+    may hold.
+    """
     if not headers:
         return None
     try:

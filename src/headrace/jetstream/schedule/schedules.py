@@ -51,7 +51,9 @@ class Due(Struct, frozen=True):
     zone: tzinfo = UTC
 
     def written(self) -> bytes:
-        """As RFC 3339 has it, with the offset of the zone and no digit that is 0 at the end."""
+        """Return the time as RFC 3339, with the offset of the zone and without zeros at the end of the
+        fraction.
+        """
         seconds, rest = divmod(self.time_ns, SECOND)
         moment = datetime.fromtimestamp(seconds, self.zone)
         fraction = f".{rest:09d}".rstrip("0") if rest else ""
@@ -148,7 +150,7 @@ def _is_publishable(subject: bytes) -> bool:
 
 
 def _with_rollup(headers: bytes) -> bytes:
-    """Of a schedule only the last message stays."""
+    """Return the headers with a rollup: of a schedule only the last message stays."""
     rollup = block.value(headers, block.ROLLUP)
     if not rollup:
         return block.added(headers, (block.ROLLUP, _OF_SUBJECT))

@@ -43,7 +43,7 @@ class SourcedIngest(Protocol):
         """
 
     def pass_over(self, sequence: int) -> None:
-        """Nothing up to this sequence of the origin will come."""
+        """Note that no message up to this sequence of the origin will come."""
 
 
 class _Attempt:

@@ -25,11 +25,11 @@ class SourceManager:
         self._stream = stream
         self._effects = effects
         self._readers: dict[str, SourceReader] = {}
-        """By index name."""
+        """The readers by index name."""
         self._is_started = False
 
     def start(self) -> None:
-        """After everything was recovered; `stream.positions` has what was journaled."""
+        """Begin to read, after everything was recovered; `stream.positions` has the journaled positions."""
         self._is_started = True
         self.configured()
 

@@ -38,7 +38,9 @@ class Noted(NamedTuple):
 
 
 def noted(headers: bytes) -> Noted | None:
-    """None for a message that is not sourced, or whose header does not say from which source."""
+    """Return the position that a sourced message's header says; None if it has no header, or one without its
+    source.
+    """
     fields = block.value(headers, block.STREAM_SOURCE).decode("utf-8", "replace").split(" ")
     sequence = whole(fields[1].encode()) if len(fields) > 3 else None
     if sequence is None:
@@ -66,7 +68,7 @@ class Origin:
 
     @property
     def is_local(self) -> bool:
-        """In this account, and read without a consumer that somebody made for it."""
+        """True if the origin is in this account and is read without a consumer that was made for it."""
         return self.source.external is None and self.source.consumer is None
 
     def subject_here(self, subject: bytes) -> bytes:
@@ -80,7 +82,7 @@ class Origin:
         return subject
 
     def headers_here(self, headers: bytes, subject: bytes, sequence: int, identity: str) -> bytes:
-        """Of a sourced message; `subject` is the one it has there."""
+        """Return the headers of a sourced message; `subject` is the one that it has at its origin."""
         text = b"%b %d %b %b" % (self._stream, sequence, self._chosen, subject)
         if identity:
             text += b" " + identity.encode()
@@ -95,7 +97,7 @@ def is_plain(headers: bytes) -> bool:
 
 
 def without_conditions(headers: bytes) -> bytes:
-    """Without what was judged at the origin and would be judged again here."""
+    """Return the headers without conditions, which the origin has judged and which do not hold here."""
     for prefix in _NOT_TAKEN_OVER:
         headers = block.without_prefix(headers, prefix)
     return headers

@@ -27,7 +27,7 @@ SECOND_NS: Final = 1_000_000_000
 SOONEST_AGAIN_S: Final = 2.0
 """No origin is asked more often than this, but one that nobody has: asking for it costs nobody anything."""
 _NOBODY_AGAIN_S: Final = 0.1
-"""After which it is asked for first; each time is twice as long as the one before, up to the usual."""
+"""Seconds until an origin that nobody has is asked for again; doubled each time, up to the usual pause."""
 _BACKOFF_S: Final = 10.0
 _LONGEST_BACKOFF_S: Final = 120.0
 _JITTER_S: Final = 0.1
@@ -50,7 +50,7 @@ class SourceReader:
         self.origin: Final = origin
         self.position = 0
         self.identity = ""
-        """Of the origin that the position is of."""
+        """The identity of the origin that the position is of."""
         self.seen = 0
         """The last sequence of the origin that came, or before which nothing is asked for; it is told."""
         self.stored = 0
@@ -79,7 +79,7 @@ class SourceReader:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Nothing is taken any more."""
+        """Stop reading the origin."""
         self.cancel()
 
     def take(self, messages: Sequence[StoredMessage]) -> bool:
@@ -173,7 +173,7 @@ class SourceReader:
         return position_record(self.stored, self.here, self.identity)
 
     def resume(self, record: bytes) -> None:
-        """Raises: ValueError."""
+        """Go on from a journaled position. Raises: ValueError."""
         if len(record) < _RECORD.size:
             raise ValueError("the record of a source is cut off")
         self.stored, self.here = _RECORD.unpack_from(record)

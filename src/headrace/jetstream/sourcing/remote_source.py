@@ -33,7 +33,7 @@ _API: Final = "$JS.API"
 _FIRST_ANSWER_S: Final = 3.0
 """Seconds for the first answer, twice as many each time none came: a link that comes up may lose it."""
 _ANSWER_S: Final = 30.0
-"""At most."""
+"""The longest wait for an answer, in seconds."""
 _RESET_ANSWER_S: Final = 5.0
 _DOUBLINGS: Final = 4
 _STALLED_S: Final = 10.0
@@ -61,7 +61,7 @@ class _Delivered(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """As much of a consumer's creation as is of use here."""
+    """The fields of a consumer's creation that are of use here."""
 
     name: str = ""
     config: _Config | None = None

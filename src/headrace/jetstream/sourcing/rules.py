@@ -91,7 +91,7 @@ def _check_transforms(
 
 
 def check_transform(transform: configs.SubjectTransform, bad_source: int, bad_destination: int) -> None:
-    """Raises: ApiError with one of the two numbers."""
+    """Check a subject transform. Raises: ApiError with the number for a bad source or a bad destination."""
     if transform.src and not valid(transform.src):
         raise ApiError(bad_source, err=f"{_BAD_SUBJECT} {transform.src}")
     problem = mapping_error(transform.src, transform.dest)
@@ -156,7 +156,7 @@ def _is_bad_consumer(source: StreamSource) -> bool:
 
 
 def check_sources(config: StreamConfig, streams: Streams) -> None:
-    """Raises: ApiError."""
+    """Check the mirror and the sources of a configuration. Raises: ApiError."""
     if config.sources and config.allow_msg_schedules:
         raise ApiError(10187)
     known: set[object] = set()

@@ -38,7 +38,7 @@ class Damaged(Exception):
 
 
 class State(msgspec.Struct, frozen=True):
-    """As much of `state.json` as is of use."""
+    """The fields of `state.json` that a restore needs."""
 
     first_seq: _Number = 0
     last_seq: _Number = 0
@@ -98,7 +98,7 @@ def pieces(stream: Stream, *, with_consumers: bool, strict: bool) -> Iterator[by
 
 
 def state_of(stream: Stream) -> dict[str, object]:
-    """As StreamInfo has it, but that an empty stream says where it begins."""
+    """Return the state as in StreamInfo, but that an empty stream says where it begins."""
     state = stream.state()
     return state | {"first_seq": state["first_seq"] or 1}
 
@@ -143,7 +143,7 @@ def _consumer(consumer: Consumer) -> bytes:
 
 
 def read_state(entry: archive.Entry) -> State:
-    """Raises: ValueError."""
+    """Read the state of a stream from a backup's entry. Raises: ValueError."""
     if entry.name != STATE:
         raise ValueError("expected state.json first")
     try:
@@ -153,7 +153,7 @@ def read_state(entry: archive.Entry) -> State:
 
 
 def read_consumer(entry: archive.Entry) -> Restored:
-    """Raises: ValueError."""
+    """Read a consumer from a backup's entry. Raises: ValueError."""
     name = entry.name.removeprefix(CONSUMERS)
     if name == entry.name:
         raise ValueError(f"expected consumer, found {entry.name!r}")

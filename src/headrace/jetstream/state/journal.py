@@ -117,7 +117,7 @@ class Journal(ChangeWriter):
         self.add(entries.position(stream, source, record))
 
     def consumer(self, record: ConsumerRecord) -> None:
-        """With its whole state where the record has one; else what is known of its state stays."""
+        """Write a consumer: with its state if the record has one, else the state that is known stays."""
         self.add(entries.consumer(record))
         if record.state is not None:
             self.deltas.discard(record.identity)

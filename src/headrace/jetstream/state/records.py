@@ -57,7 +57,7 @@ class StreamRecord(Struct):
     """JSON, as it was written: one of a later version, which cannot be read here, is kept."""
 
     def read(self) -> StreamConfig:
-        """Raises: ValueError."""
+        """Return the configuration of the stream. Raises: ValueError."""
         return msgspec.json.decode(self.config, type=StreamConfig)
 
 
@@ -78,7 +78,7 @@ class ConsumerRecord(Struct):
 class AccountState(Struct):
     streams: dict[str, StreamRecord] = field(default_factory=dict)
     consumers: dict[int, ConsumerRecord] = field(default_factory=dict)
-    """By identity, which is unique in the account."""
+    """The consumer's identity, which is unique in the account."""
     removing: set[str] = field(default_factory=set)
     """Streams that are gone and whose messages may still be there."""
 
@@ -237,6 +237,6 @@ def _text(body: bytes) -> tuple[str, bytes]:
 
 
 class _StreamName(msgspec.Struct):
-    """Of a configuration that may be of a later version: the field that says whose it is."""
+    """The name in a configuration, which may be of a later version otherwise."""
 
     name: str = ""

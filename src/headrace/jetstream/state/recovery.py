@@ -1,4 +1,4 @@
-"""After a restart: makes streams and consumers out of what the state log said.
+"""Recovery after a restart: makes streams and consumers out of what the state log said.
 
 What cannot be read here (a configuration of a later version, a damaged record) is reported, and kept as it
 is. Messages without a stream are reported and kept: a stream that is made under that name takes them up.

@@ -46,7 +46,11 @@ class Failed(Exception):
 
 
 class Restoring:
-    """Raises: ApiError, when there is no room for it, and Failed; so do the methods, and then it is over."""
+    """A restore under way.
+
+    The constructor and the methods raise ApiError, when there is no room, and Failed; the restore is over
+    then.
+    """
 
     def __init__(self, account: AccountJetStream, config: StreamConfig) -> None:
         self.config: Final = config
@@ -109,7 +113,7 @@ class Restoring:
         return stream
 
     def abandon(self) -> None:
-        """Nothing is left of it."""
+        """Remove all that the restore has stored."""
         if self._is_open:
             self._is_open = False
             self._account.assets.abandon_restore(self.config)
@@ -121,7 +125,7 @@ class Restoring:
     # -- entries ---------------------------------------------------------------------------------------
 
     def _store(self, entries: list[archive.Entry]) -> None:
-        """Raises: ValueError, LogError, ApiError."""
+        """Store the entries of the backup. Raises: ValueError, LogError, ApiError."""
         messages: list[tuple[int, NewMessage]] = []
         for entry in entries:
             if self._is_whole:

@@ -67,7 +67,10 @@ class Before:
         return False
 
     def find(self, msg_id: bytes) -> None:
-        """Raises: Duplicate for an id that is stored; ApiError 10201 within a batch; StorageError."""
+        """Look for a stored message with this id.
+
+        Raises: Duplicate if there is one; ApiError 10201 within a batch; StorageError.
+        """
 
     def now_ns(self) -> int:
         """Nanoseconds since 1970."""
@@ -147,7 +150,7 @@ class Check(Struct, frozen=True):
     judge: Callable[[Before, Publication], None]
     errors: tuple[int, ...] = ()
     headers: tuple[bytes, ...] = ()
-    """It concerns messages with a header of one of these names; empty: all."""
+    """The names of headers: the check concerns messages with one of these; empty: all."""
     streams: Callable[[StreamConfig], bool] = every
     """The streams that it concerns."""
     reads_log: bool = False

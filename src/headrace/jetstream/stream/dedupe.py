@@ -30,7 +30,7 @@ class Dedupe(IdWindow):
 
     @property
     def last_id(self) -> bytes:
-        """Of the newest message; empty when it had none. Raises: StorageError."""
+        """Return the id of the newest message; empty when it had none. Raises: StorageError."""
         if not self.is_filled:
             self.fill()
         return self.newest_id

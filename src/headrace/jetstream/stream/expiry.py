@@ -30,7 +30,7 @@ _AT_ONCE: Final = 10_000
 
 
 class Expiry:
-    """Of one stream."""
+    """The expiry of one stream's messages: by the stream's limit on age, and by their own TTL."""
 
     def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream

@@ -23,7 +23,10 @@ def requires_id(config: StreamConfig) -> bool:
 
 
 def check_extensions(config: StreamConfig) -> None:
-    """Raises: ApiError 10052 for an entry that is unknown, or has no such value."""
+    """Check the extensions in a configuration's metadata.
+
+    Raises: ApiError 10052 for an unknown entry, or a bad value.
+    """
     for key, value in config.metadata.items():
         if not key.startswith(PREFIX):
             continue

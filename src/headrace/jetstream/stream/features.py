@@ -16,11 +16,11 @@ class Feature:
     """Does nothing at any place."""
 
     def take(self, publication: Publication) -> bool:
-        """Before any check. True: the feature has the message now, and answers it."""
+        """Take a publication before any check; return True if the feature has it now, and answers it."""
         return False
 
     def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
-        """It was appended, and what it rolls up is gone."""
+        """Note that a publication was appended, and that what it rolls up is gone."""
 
     def configured(self) -> None:
         """The stream starts, or has a new configuration."""

@@ -144,7 +144,7 @@ def _answer(stream: StreamView, delivery: Delivery, subject: bytes) -> None:
 
 
 def _decoded(body: bytes, subject: bytes) -> MessageGetRequest:
-    """Raises: _Refused."""
+    """Read the body of a get. Raises: _Refused."""
     if not body:
         raise _Refused(_EMPTY)
     try:

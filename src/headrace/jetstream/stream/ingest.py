@@ -55,7 +55,7 @@ class _Batch(Struct):
     messages: Publications
     wanted: bool = True
     notes: dict[int, Publication] = field(default_factory=dict)
-    """Those that something follows for once they are appended, by their place."""
+    """Publications that something follows for once they are appended, by their place."""
     ids: set[bytes] = field(default_factory=set)
     together: bool = False
     """All or nothing."""
@@ -63,7 +63,7 @@ class _Batch(Struct):
     """The sequence of the first one, where that is given: a mirror's."""
 
     def part(self, start: int, count: int) -> _Batch:
-        """So many from place `start` on; what is all or nothing has no parts."""
+        """Return `count` publications from place `start` on; a batch that is all or nothing has no parts."""
         places = range(start, start + count) if self.notes else ()
         notes = {place - start: self.notes[place] for place in places if place in self.notes}
         first = self.first + start if self.first else 0

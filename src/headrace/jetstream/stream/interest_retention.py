@@ -22,7 +22,7 @@ _AGAIN_S: Final = 1.0
 
 
 class InterestRetention:
-    """Of one stream; does nothing while its retention is by limits."""
+    """Interest retention of one stream; it does nothing while the stream's retention is by limits."""
 
     def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
@@ -123,7 +123,7 @@ class InterestRetention:
             sequence = page.next_sequence
 
     def recover(self) -> None:
-        """After a start: acknowledgements may be durable whose messages are still there."""
+        """Remove messages whose acknowledgements were durable before a restart."""
         stream = self._stream
         if stream.config.retention is Retention.LIMITS or not stream.consumers:
             return

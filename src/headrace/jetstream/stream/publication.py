@@ -64,7 +64,7 @@ class Publication(Struct, eq=False):
     reply: bytes = b""
     kind: Kind = Kind.SINGLE
     is_plain: bool = False
-    """It asks for nothing but to be stored once."""
+    """True if the publication asks for nothing but to be stored once."""
     time_ns: int = 0
     ttl_ns: int = 0
     msg_id: bytes = b""
@@ -79,7 +79,7 @@ class Publication(Struct, eq=False):
     """Its trace, if it is traced."""
 
     def end(self, error: ApiError | None) -> None:
-        """It is durable, or refused."""
+        """Note the end of a publication: it is durable, or was refused with `error`."""
         if self.trace is not None:
             self.trace.done(traced_error(self, error) if error is not None else "")
         if self.done:
@@ -101,7 +101,7 @@ class Publication(Struct, eq=False):
 
 
 class Duplicate(Exception):
-    """It was stored before, as `sequence`: no error, but not stored again."""
+    """The message was stored before, as `sequence`: no error, but it is not stored again."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(sequence)

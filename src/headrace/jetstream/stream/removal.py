@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Removal:
-    """Of one stream."""
+    """The removal of messages of one stream."""
 
     def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
@@ -85,7 +85,9 @@ class Removal:
             consumer.purged(state.first_sequence, state.last_sequence, subject, count)
 
     def trim(self) -> None:
-        """After limits did their work: also a newest message that is too large for all of the stream goes."""
+        """Remove also a newest message that is too large for the whole stream, after limits have removed the
+        others.
+        """
         config, log = self._stream.config, self._stream.log
         if 0 < config.max_bytes < log.state().bytes and config.discard is Discard.OLD:
             log.purge()

@@ -30,7 +30,7 @@ class Copy(NamedTuple):
 
 
 class Republisher:
-    """Raises: TransformError for a source and destination that do not fit."""
+    """The republishing of one stream. Raises: TransformError for a source and destination that do not fit."""
 
     def __init__(self, stream: str, config: Republish) -> None:
         self._stream = stream.encode()
@@ -38,7 +38,9 @@ class Republisher:
         self._transform = SubjectTransform((config.src or ">").encode(), config.dest.encode())
 
     def copies(self, batch: Iterable[NewMessage], log: MessageLog, first: int) -> list[Copy | None]:
-        """For each message of a batch, before it is appended from sequence `first` on."""
+        """Return the copy of each message of a batch (None: it has none), before they are appended from
+        sequence `first` on.
+        """
         last: dict[bytes, int] = {}
         found: list[Copy | None] = []
         for sequence, message in enumerate(batch, first):

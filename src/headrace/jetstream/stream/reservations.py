@@ -29,7 +29,10 @@ class Room(Struct):
     reserved_storage: int = 0
 
     def select(self, replicas: int) -> tuple[str, AccountLimits]:
-        """Raises: ApiError 10120 when the account has no limits for so many replicas."""
+        """Return the tier for so many replicas, with its limits.
+
+        Raises: ApiError 10120 when the account has none.
+        """
         selected = self.tiers.select(replicas)
         if selected is None:
             raise ApiError(10120)
@@ -46,14 +49,17 @@ class Room(Struct):
         return limits.max_bytes_required, most
 
     def check_number(self, config: StreamConfig) -> None:
-        """Raises: ApiError when there may be no more streams."""
+        """Check the number of streams. Raises: ApiError when there may be no more."""
         tier, limits = self.select(config.num_replicas)
         replicas = None if tier == UNTIERED else config.num_replicas or 1
         if 0 < limits.max_streams <= self.streams.number(without=config.name, replicas=replicas):
             raise ApiError(10027)
 
     def check_bytes(self, config: StreamConfig, *, old: StreamConfig | None = None) -> None:
-        """Raises: ApiError when a stream sets aside too much; of a change, only what is more counts."""
+        """Check the bytes that a stream reserves; of a change only the increase counts.
+
+        Raises: ApiError for too many.
+        """
         tier, limits = self._select_for_change(config, old)
         if 0 < limits.max_consumers < config.max_consumers:
             raise ApiError(10026)

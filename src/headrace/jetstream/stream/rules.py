@@ -44,7 +44,7 @@ _LEAST_AGE: Final = 100 * MILLISECOND
 _INTERNAL: Final = (("$JS.>", "$JSC.>", "$NRG.>"), "$JS.EVENT.>")
 _SYSTEM: Final = ("$SYS.>", "$SYS.ACCOUNT.>")
 _BEGINNINGS: Final = ("$", "*", ">")
-"""Of subjects that may meet one of these."""
+"""The first characters of subjects that may meet one of these."""
 
 
 class StreamContext(Struct):
@@ -56,7 +56,7 @@ class StreamContext(Struct):
     name: str
     room: Room = field(default_factory=Room)
     consumers: Mapping[str, ConsumerConfig] = field(default_factory=dict)
-    """Of the stream that is changed."""
+    """The consumers of the stream that is changed."""
 
     @property
     def streams(self) -> Mapping[str, StreamConfig]:

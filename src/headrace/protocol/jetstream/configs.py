@@ -232,7 +232,7 @@ class ConsumerConfig(_Config, frozen=True):
         "priority_policy": 1,
         "priority_timeout": 1,
     }
-    """As those of a stream. Ack policy `flow_control` needs level 4."""
+    """The level of each field, as for streams. Ack policy `flow_control` needs level 4."""
 
     durable_name: str = ""
     name: str = ""

@@ -68,7 +68,7 @@ def without_versions(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_server(metadata: Mapping[str, str], version: str) -> dict[str, str]:
-    """As a response has it: in order, and with which server answers."""
+    """Return metadata as a response has it: in order, with the version and level of the server."""
     return dict(sorted({**metadata, VERSION_KEY: version, LEVEL_KEY: str(API_LEVEL)}.items()))
 
 

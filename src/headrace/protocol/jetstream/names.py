@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 MAX_LENGTH: Final = 255
-"""Of a stream's or consumer's name, in bytes."""
+"""The longest name of a stream or consumer, in bytes."""
 
 _NOT_IN_NAMES: Final = frozenset([*".*>\\/", *map(chr, range(ord(" ") + 1))])
 _GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")

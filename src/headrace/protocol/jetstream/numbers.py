@@ -14,7 +14,7 @@ INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 UINT64_MAX: Final = (1 << 64) - 1
 _MOST_DIGITS: Final = 20
-"""Of an unsigned number of 64 bits; Python refuses to read digits without end."""
+"""The most digits of an unsigned number of 64 bits; Python refuses to read digits without end."""
 
 Int = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int"})]
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int64"})]

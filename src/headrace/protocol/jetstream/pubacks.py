@@ -31,7 +31,7 @@ def of_batch(batch: bytes, count: int) -> bytes:
 
 
 def refusal(error: ApiError, stream: str) -> bytes:
-    """Of a message that is not stored."""
+    """Return the PubAck of a message that is not stored."""
     body = _text(error.body())
     return f'{{"error":{body},"stream":{_text(stream)},"seq":0}}'.encode()
 

@@ -65,7 +65,9 @@ def _decode_object(body: bytes) -> PullRequest:
 
 
 def _decode_fast(body: bytes) -> PullRequest | None:
-    """None for what is not right, and for unknown fields, which Go knows in another case or passes over."""
+    """Read a pull request; None for a wrong one, or unknown fields, which Go knows in another case or passes
+    over.
+    """
     if _LONG_NUMBER.search(body):
         return None
     try:

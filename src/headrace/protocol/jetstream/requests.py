@@ -24,7 +24,7 @@ from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64
 from headrace.protocol.jetstream.times import ZERO
 
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
-"""It may be beyond 64 bits: msgspec lets it pass."""
+"""A number that may be beyond 64 bits: msgspec lets it pass."""
 _OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
 _NO_FIELDS: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
@@ -250,7 +250,10 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _checked(struct: T) -> T:
-    """With times as the Go server writes them. Raises: TimeError; ValidationError beyond 64 bits."""
+    """Return a structure with its times as the Go server writes them.
+
+    Raises: TimeError; ValidationError beyond 64 bits.
+    """
     changed = {name: judge(getattr(struct, name)) for name, judge in _judges(type(struct)).items()}
     return replace(struct, **changed) if changed else struct
 
@@ -261,7 +264,9 @@ _Judge = Callable[[Any], Any]
 
 @functools.cache
 def _judges(kind: type[msgspec.Struct]) -> dict[str, _Judge]:
-    """By field, what msgspec alone does not judge: times, unsigned numbers, and what has such within."""
+    """Return, by field, the checks that msgspec alone does not make: of times, unsigned numbers, and
+    structures with such.
+    """
     names = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
     found = {names[name]: _judge(name, annotation) for name, annotation in fields_of(kind).items()}
     return {name: judge for name, judge in found.items() if judge is not None}

@@ -31,12 +31,14 @@ def encode(response: object) -> bytes:
 
 
 def stream_config(config: StreamConfig, *, with_version: str = "") -> dict[str, Any]:
-    """As it stands in a StreamInfo; `with_version`: which server answers, in its metadata."""
+    """Return a configuration as in StreamInfo; `with_version`: with the server's version in its metadata."""
     return _with_version(_shown(config), with_version)
 
 
 def consumer_config(config: ConsumerConfig, *, with_version: str = "") -> dict[str, Any]:
-    """As it stands in a ConsumerInfo; `with_version`: which server answers, in its metadata."""
+    """Return a configuration as ConsumerInfo has it; `with_version`: with the server's version in its
+    metadata.
+    """
     return _with_version(_shown(config), with_version)
 
 
@@ -78,7 +80,7 @@ def _has_parts(hint: Any) -> bool:
 
 
 def _shown(struct: msgspec.Struct) -> dict[str, Any]:
-    """As Go writes it: in the order of its fields, without those that may be left out."""
+    """Return a structure as Go writes it: in the order of its fields, without those that may be left out."""
     shape = _shape(type(struct))
     fields = zip(shape.names, shape.values(struct), shape.always, strict=True)
     shown = {name: value for name, value, always in fields if value or always}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_LIMIT: Final = -1
 EVERYBODY: Final = "*"
-"""In revocations: all keys; in the accounts a callout may choose from: all accounts."""
+"""The key for all: in revocations all keys; in the accounts a callout may choose from, all accounts."""
 
 
 class Claims(Discreet, frozen=True, kw_only=True):

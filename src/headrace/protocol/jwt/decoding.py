@@ -114,32 +114,32 @@ def _verified(token: str, kinds: Container[str] | None) -> tuple[Mapping[str, An
 
 
 def decode_operator(token: str) -> claims.OperatorClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify the token of an operator. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.OperatorClaims, "not operator claim")
 
 
 def decode_account(token: str) -> claims.AccountClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify the token of an account. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.AccountClaims, "not account claim")
 
 
 def decode_user(token: str) -> claims.UserClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify the token of a user. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.UserClaims, "not user claim")
 
 
 def decode_activation(token: str) -> claims.ActivationClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify an activation token. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.ActivationClaims, "not activation claim")
 
 
 def decode_authorization_request(token: str) -> claims.AuthorizationRequestClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify the request of an auth callout. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.AuthorizationRequestClaims, "not an authorization request claim")
 
 
 def decode_authorization_response(token: str) -> claims.AuthorizationResponseClaims:
-    """Raises: JWTError, also for a token of another kind."""
+    """Read and verify the response of an auth callout. Raises: JWTError, also for a token of another kind."""
     return _of_kind(token, claims.AuthorizationResponseClaims, "not an authorization response claim")
 
 

@@ -60,7 +60,10 @@ def is_source_allowed(networks: Sequence[str], host: str) -> bool:
 
 
 def time_of_day(text: str) -> time:
-    """Raises: ValueError if it is not `15:04:05`. A fraction of a second is read and not used."""
+    """Return the time of day `15:04:05`; a fraction of a second is not used.
+
+    Raises: ValueError for another text.
+    """
     found = _TIME.match(text)
     if found is None:
         raise ValueError("not a time of the day")
@@ -82,7 +85,7 @@ def location(name: str) -> tzinfo | None:
 
 
 def seconds_left(times: Sequence[TimeRange], zone: str, now: float) -> float | None:
-    """For how long the latest of the ranges that `now` is in goes on; None if it is in none of them.
+    """Return the seconds until the end of the latest range that `now` is in; None if it is in none of them.
 
     Units: `now` is seconds since 1970.
     Raises: ValueError if a range or the zone is malformed.

@@ -51,7 +51,10 @@ def identify(body: Value) -> tuple[str, int]:
 
 
 def claims_of(body: Value, kind: str, version: int) -> claims.Claims:
-    """Raises: ShapeError if a field is of another type, or there is no such kind in this version."""
+    """Return the claims of a token's body.
+
+    Raises: ShapeError if a field is of another type, or there is no such kind in this version.
+    """
     outer = read_fields(body, _COMMON)
     nats = outer.pop("nats", {})
     make, fields = _TABLES[kind]

@@ -85,7 +85,10 @@ def _mappings(mappings: Sequence[SubjectMapping]) -> dict[str, list[dict[str, ob
 
 
 def _destinations(source: str, clusters: Mapping[str, list[tuple[int, str]]]) -> list[dict[str, object]]:
-    """By weight; one includes those before it. What is left stays as it is, but where some is to be lost."""
+    """Return the destinations of a mapping, each with the sum of the weights up to it.
+
+    The rest stays with the source.
+    """
     loses = any(subject == source for weighted in clusters.values() for _, subject in weighted)
     found: list[dict[str, object]] = []
     for cluster, weighted in clusters.items():

@@ -235,7 +235,7 @@ def _parted(
 
 
 class AggregatedMonitor(ProcessMonitor):
-    """At the first process: `whole` shows all of them."""
+    """The monitoring of a server of several processes, in the first of them: `whole` shows all."""
 
     async def whole(self, wanted: SnapshotRequest) -> Whole:
         """All processes as one server. Raises: MonitorUnavailable."""

@@ -187,7 +187,7 @@ async def _raftz(request: web.Request) -> web.Response:
 
 
 async def _stacksz(request: web.Request) -> web.Response:
-    """With the Go server's content type, which is that of all its answers."""
+    """Answer /stacksz, with the Go server's content type for it."""
     return web.Response(body=runtime.stacks().encode(), headers=_JSON_HEADERS)
 
 
@@ -210,7 +210,7 @@ async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamR
 
 
 async def _expect(request: web.Request) -> None:
-    """Nobody is told to go on: bodies are not read, the answer comes at once."""
+    """Send no `100 Continue`: bodies are not read, and the answer comes at once."""
     if request.headers[hdrs.EXPECT].lower() != "100-continue":
         raise web.HTTPExpectationFailed(text=f"Unknown Expect: {request.headers[hdrs.EXPECT]}\n")
 

@@ -108,7 +108,7 @@ def _broken(account: AccountStats) -> Iterator[_Failure]:
 
 
 def _document(failures: list[_Failure], with_details: bool) -> tuple[int, dict[str, object]]:
-    """With details every failure, without the first one."""
+    """Return the status and document of /healthz: with details all failures, else the first one."""
     first = failures[0]
     if not with_details:
         return first.code, {"status": first.status, "error": first.error}

@@ -89,7 +89,7 @@ class JetStreamStats(Protocol):
     def api_inflight(self) -> int: ...
     @property
     def accounts(self) -> Sequence[AccountStats]:
-        """By name."""
+        """Return the statistics of all accounts, by name."""
 
 
 @runtime_checkable
@@ -97,7 +97,7 @@ class JetStreamSource(Protocol):
     """A source of JetStream's statistics. It is called on the event loop and must not block."""
 
     def stats(self) -> JetStreamStats | None:
-        """None while its stores are not open yet."""
+        """Return JetStream's statistics; None while its stores are not open yet."""
 
 
 def configuration(
@@ -151,7 +151,7 @@ def statistics(stats: JetStreamStats) -> Document:
 
 
 def section(options: JetStreamOptions, stats: JetStreamStats, *, shows_directory: bool = True) -> Document:
-    """As it stands in `/varz`, and in events, where nobody needs to know of directories."""
+    """Return the section of JetStream in `/varz`, and in events, which do not show directories."""
     return {
         "config": configuration(options, stats, shows_directory=shows_directory),
         "stats": statistics(stats),

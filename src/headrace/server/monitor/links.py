@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from headrace.server.monitor.source import GatewaySnapshot, LeafSnapshot, MonitorSource, RouteSnapshot
 
 _INTEREST_ONLY_THRESHOLD: Final = 1000
-"""After so many subjects that nobody wanted the Go server tells what is wanted; here that is told at once."""
+"""The subjects that nobody wanted after which the Go server tells what is wanted; here that is told at once.
+"""
 
 
 def routez(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:

@@ -63,7 +63,7 @@ _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def _unheard(text: str, address: str) -> None:
-    """Nobody wants to know what went wrong with a peer."""
+    """Report no failure of a peer: nobody asked for it."""
 
 
 class Secured(Struct):

@@ -28,7 +28,7 @@ _TYPES: Final = {
 """Types that have a name, in their order."""
 
 _SINGLE: Final = frozenset(("CN", "SERIALNUMBER"))
-"""Of these the last one counts."""
+"""The parameters of which the last one counts."""
 
 _ESCAPED: Final = frozenset(',+"\\<>;')
 _PRINTABLE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 '()+,-./:=?")

@@ -36,7 +36,9 @@ def stacks() -> str:
 
 
 def variables(source: MonitorSource) -> dict[str, object]:
-    """As Go's expvar: names of Go's runtime where Python has the figure too; what the engine has, by kind."""
+    """Return the variables of Go's expvar: Go's names where Python has the value too, and the engine's
+    counters by kind.
+    """
     resident = source.server().memory_bytes
     passes = gc.get_stats()
     return {

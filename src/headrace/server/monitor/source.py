@@ -52,7 +52,7 @@ class KindCounts(Combined, frozen=True):
         return self.clients + self.routes + self.gateways + self.leafs
 
     def by_kind(self) -> dict[str, int]:
-        """As `/varz` shows them."""
+        """Return the counters by kind, as `/varz` shows them."""
         return asdict(self)
 
 
@@ -142,7 +142,7 @@ class OCSPCacheSnapshot(Combined, frozen=True):
 
 
 class ServerSnapshot(Combined, frozen=True, kw_only=True):
-    """Everything `/varz` says, except the request counts that the monitor keeps itself.
+    """The values of `/varz`, without the request counts that the monitor keeps itself.
 
     `options` gives the limits; its secrets are never read here. Hosts and ports are what the listeners are
     really bound to (`websocket_port` 0: there is none). `memory_bytes` is the resident set, `cpu_percent` of

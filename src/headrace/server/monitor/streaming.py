@@ -111,7 +111,11 @@ class ServerStats(Protocol):
 
 
 class ChannelLimits(Protocol):
-    """As configured: 0 is no limit (in `channels`: inherited), nor is a negative number. Ages in seconds."""
+    """The limits of a channel as configured: 0 is no limit (in `channels`: inherited), nor is a negative
+    number.
+
+    Ages in seconds.
+    """
 
     @property
     def max_msgs(self) -> int: ...
@@ -221,13 +225,13 @@ class StreamingSource(Protocol):
         """All, by ID."""
 
     def snapshot_client(self, client_id: str, *, subscriptions: bool = ...) -> ClientStats | None:
-        """None when there is no such client."""
+        """Return the statistics of one client; None when there is no such client."""
 
     def channel_names(self) -> Sequence[str]:
         """All, sorted."""
 
     def snapshot_channel(self, name: str, *, subscriptions: bool = ...) -> ChannelStats | None:
-        """None when there is no such channel."""
+        """Return the statistics of one channel; None when there is no such channel."""
 
 
 def source_among(services: Sequence[object]) -> StreamingSource | None:
@@ -269,7 +273,9 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
 
 
 def _archive(stats: ArchiveStats | None) -> dict[str, object]:
-    """Only where channels are archived: nats-streaming-server has no such field."""
+    """Return the field about archived channels, only where there are some: nats-streaming-server has no such
+    field.
+    """
     if stats is None:
         return {}
     return {

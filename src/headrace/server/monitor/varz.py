@@ -174,7 +174,10 @@ def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
 
 
 def _tls(tls: TLSOptions | None, *, always_verifies: bool = True) -> dict[str, object]:
-    """Of a port for servers. `always_verifies`: both sides show certificates, whatever `verify` says."""
+    """Return the TLS fields of a port for servers.
+
+    `always_verifies`: both sides show certificates, whatever `verify` says.
+    """
     return {
         "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
         "tls_required": tls is not None,

@@ -53,7 +53,7 @@ class AnswerError(Exception):
 
 
 class DelegationError(AnswerError):
-    """It is signed by somebody whom the authority has not told to sign answers."""
+    """The answer is signed by somebody whom the authority has not told to sign answers."""
 
 
 class Answer(Struct, frozen=True):
@@ -125,7 +125,7 @@ def _answer(response: ocsp.OCSPResponse, link: Link) -> Answer:
 
 
 def _check_signature(response: ocsp.OCSPResponse, link: Link, now: datetime) -> None:
-    """By the authority, or by whom it has told to: the first certificate that comes along."""
+    """Check that the authority signed the response, or the delegate whose certificate comes first in it."""
     issuer = link.issuer.x509
     signer = response.certificates[0] if response.certificates else issuer
     _verify(response, signer)

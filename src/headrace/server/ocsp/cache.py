@@ -21,7 +21,7 @@ _Key = tuple[str, str]
 
 
 class Cache:
-    """By certificate and authority."""
+    """The remembered answers of responders, by certificate and authority."""
 
     def __init__(self, options: OCSPCacheOptions) -> None:
         self._options = options
@@ -34,7 +34,7 @@ class Cache:
             self._answers.clear()
 
     def get(self, key: _Key) -> Answer | None:
-        """Whatever is there; whoever finds that it does not hold any more calls `outlived`."""
+        """Return a remembered answer, also one that is too old: the caller says so by `outlived`."""
         answer = self._answers.get(key)
         if self._options.keeps:
             self._hits += answer is not None
@@ -57,7 +57,7 @@ class Cache:
             del self._answers[next(iter(self._answers))]
 
     def snapshot(self) -> OCSPCacheSnapshot | None:
-        """None: nothing is remembered."""
+        """Return the counts for monitoring; None: no answer is remembered."""
         if not self._options.keeps:
             return None
         statuses = [answer.status for answer in self._answers.values()]

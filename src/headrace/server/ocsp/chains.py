@@ -34,7 +34,7 @@ class Certificate:
     __slots__ = ("der", "fingerprint", "x509")
 
     def __init__(self, der: bytes) -> None:
-        """Raises: ValueError."""
+        """Read a certificate, DER. Raises: ValueError."""
         self.der: Final = der
         self.x509: Final = x509.load_der_x509_certificate(der)
         self.fingerprint: Final = b64encode(hashlib.sha256(der).digest()).decode()
@@ -80,7 +80,7 @@ class Link(Struct, frozen=True):
 
 
 def links(chain: Sequence[Certificate]) -> Iterator[Link]:
-    """Of a chain those that name a responder; nobody is asked about its last, which is trusted as it is.
+    """Yield the links of a chain that name a responder. Its last certificate is trusted and not asked about.
 
     Raises: ValueError for extensions that cannot be read.
     """

@@ -57,21 +57,24 @@ class Checks:
         self._is_over = False
 
     def reload(self) -> None:
-        """The server's options may be others."""
+        """Take over the server's options, which may be others."""
         self._cache.use(self._server.options.ocsp_cache)
 
     def snapshot(self) -> OCSPCacheSnapshot | None:
         return self._cache.snapshot()
 
     async def close(self) -> None:
-        """Whoever waits for an answer is cancelled, and nobody is let in any more."""
+        """Cancel the checks that wait for an answer, and let no peer in any more."""
         self._is_over = True
         for task in self._waiting:
             task.cancel()
         await self._responders.close()
 
     async def check(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
-        """Raises: PeerRefused for a peer that may not stay, or whose check fails by a mistake of ours."""
+        """Check the chain of a peer.
+
+        Raises: PeerRefused if it may not stay, or if the check fails by a mistake of ours.
+        """
         if self._is_over:
             raise PeerRefused("the server is stopping")
         task = asyncio.current_task()

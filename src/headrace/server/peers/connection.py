@@ -133,7 +133,7 @@ class PeerConnection(ConnectionLog, Generic[SessionT]):
         return self._host.write_deadline
 
     def count_slow(self) -> None:
-        """It did not take its messages as fast as they came."""
+        """Count the connection as slow: it did not take its messages as fast as they came."""
         self._host.slow_consumers += 1
 
     def endures(self, now_ns: int) -> bool:

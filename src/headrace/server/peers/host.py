@@ -63,7 +63,7 @@ class PeerHost(ABC, Generic[SessionT]):
     """`cluster`, as in `Unable to listen for cluster connections`."""
 
     options: ClusterOptions | GatewayOptions | LeafNodeOptions
-    """As they are now."""
+    """The options, as they are now."""
     machine: Machine[SessionT]
     """The machine that decides; set once there is a port, or none is wanted."""
 
@@ -121,18 +121,18 @@ class PeerHost(ABC, Generic[SessionT]):
     @property
     @abstractmethod
     def _port_tls(self) -> PortTLS:
-        """As it is now."""
+        """The TLS context and certificate of the port, as they are now."""
 
     # -- facts ------------------------------------------------------------------------------------
 
     @property
     def tls(self) -> TLSOptions | None:
-        """Of the port, and of connections begun where they have none of their own."""
+        """The TLS options of the port, and of connections begun where they have none of their own."""
         return self.options.tls
 
     @property
     def accepting_context(self) -> ssl.SSLContext | None:
-        """As it is now; None: without TLS."""
+        """The TLS context for accepted connections, as it is now; None: without TLS."""
         return self._port_tls.context
 
     @property
@@ -193,7 +193,7 @@ class PeerHost(ABC, Generic[SessionT]):
     # -- connections ------------------------------------------------------------------------------
 
     def registered_connections(self) -> list[PeerConnection[SessionT]]:
-        """Those whose handshake is over, in the order they came."""
+        """The connections whose handshake is over, in the order they came."""
         found = (each for each in self.connections if each.session.is_registered)
         return sorted(found, key=lambda each: each.number)
 

@@ -85,7 +85,10 @@ class LeafApplicant:
     # -- the decision -----------------------------------------------------------------------------
 
     async def decide(self, text: bytes) -> LeafGrant | None:
-        """Raises: ProtocolError for a CONNECT whose fields have wrong types."""
+        """Decide about the CONNECT of a leaf node; None: it is refused.
+
+        Raises: ProtocolError for fields of wrong types.
+        """
         connect = ConnectOptions().merged(text)
         authorization = self._options.authorization
         if authorization.has_users:
@@ -107,7 +110,7 @@ class LeafApplicant:
         return await self.credentials.check(connect)
 
     def _is_anybody(self, identity: Identity) -> bool:
-        """Nobody needs credentials here."""
+        """True if no credentials are needed here."""
         return self._server.authorizer is None and not self.authenticator.has_users and identity.token is None
 
     def _granted(self, grant: LeafGrant, connect: ConnectOptions) -> LeafGrant | None:

@@ -255,7 +255,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
 
 def client_context(remote: LeafRemote) -> ssl.SSLContext:
-    """Raises: StartError for files that cannot be used."""
+    """Return the TLS context for connections to a hub. Raises: StartError for files that cannot be used."""
     from headrace.server import tls
     from headrace.server.handshakes import LEAF_NODE
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def open_over_epoll(server: Runtime, sock: socket.socket, enter: _Enter) -> None:
-    """Without TLS, where the server has a poller. A socket that cannot be watched ends its connection."""
+    """Open a connection without TLS over the poller. A socket that cannot be watched ends its connection."""
     assert server.ticks.poller is not None
     connection = enter()
     if connection is None:

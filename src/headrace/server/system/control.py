@@ -77,7 +77,7 @@ def _warn(server: AskedServer, cid: int) -> None:
 
 
 async def _reload(requests: Requests, request: Delivery) -> None:
-    """In a task: what is reloaded may be what a request has just come through."""
+    """Reload in a task: the request may have come through what is reloaded."""
     try:
         requests.server.reload()
     except HeadraceError as error:

@@ -74,7 +74,10 @@ class Messages:
         return _encoded({**event, "client": self._client(session, _account_name(session))})
 
     def disconnected(self, session: Client, account: str, reason: str, stop_ns: int) -> bytes:
-        """Also of a client that was refused. `sent` and `received` are the client's."""
+        """Compose the event of a disconnection, also of a client that was refused.
+
+        `sent` and `received` are the client's.
+        """
         in_msgs, in_bytes, out_msgs, out_bytes, _ = session.link.counters
         return _encoded(
             {
@@ -135,7 +138,7 @@ class Messages:
         return _encoded(self._identity())
 
     def answer(self, data: Mapping[str, Any]) -> Fields:
-        """Not encoded yet: it may be long."""
+        """Return the fields of an answer, to be encoded later: it may be long."""
         return {"server": self.server_info(), "data": data}
 
     def done(self) -> bytes:

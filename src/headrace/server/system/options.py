@@ -127,7 +127,7 @@ def read(payload: bytes, form: Form) -> dict[str, Any]:
 
 
 def _values(value: Value, form: Form) -> dict[str, Any]:
-    """Raises: ValueError."""
+    """Return the values of a request's options. Raises: ValueError."""
     place = Place(form.name)
     if value.kind is not Kind.OBJECT:
         place.refuse(value, f"server.{form.name}")

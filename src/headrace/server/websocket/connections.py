@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """As `headrace.server.websocket.transport.WebSocketConnection` says."""
+    """A client over WebSocket: a `headrace.server.websocket.transport.WebSocketConnection`."""
 
     __slots__ = ("_server", "_session", "error", "take")
 
@@ -48,7 +48,7 @@ class Client:
 
 
 class LeafNode:
-    """As `headrace.server.websocket.transport.WebSocketConnection` says."""
+    """A leaf node over WebSocket: a `headrace.server.websocket.transport.WebSocketConnection`."""
 
     __slots__ = ("_connection", "_server", "error")
 

@@ -132,7 +132,7 @@ class Upgrade(asyncio.Protocol):
         return self.done.done() and not self.done.cancelled() and self.done.exception() is None
 
     def give_up(self) -> None:
-        """Nothing comes of it."""
+        """End the upgrade without a connection."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -121,7 +121,7 @@ class Handshake(asyncio.Protocol):
         return response
 
     def give_up(self) -> None:
-        """It took too long."""
+        """End a handshake that takes too long."""
         if self._transport is not None:
             self._transport.abort()
 

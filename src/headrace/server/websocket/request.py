@@ -71,7 +71,7 @@ class UpgradeRules:
         }
 
     def check(self, request: Request, *, is_secure: bool) -> Upgrade:
-        """Raises: Refusal."""
+        """Check a request for an upgrade; return what was agreed on. Raises: Refusal."""
         headers = request.headers
         path = request.path.partition("?")[0]
         if path.endswith("/mqtt"):

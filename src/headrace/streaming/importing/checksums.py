@@ -20,7 +20,7 @@ IEEE: Final = 0xEDB88320
 CASTAGNOLI: Final = 0x82F63B78
 KOOPMAN: Final = 0xEB31D82E
 KNOWN: Final = (IEEE, CASTAGNOLI, KOOPMAN)
-"""Those that Go's crc32 package names, in the form of `file_crc_poly`; tried in this order."""
+"""The polynomials that Go's crc32 package names, in the form of `file_crc_poly`; tried in this order."""
 
 
 class Checksum:

@@ -64,7 +64,7 @@ class ImportReport(Outcome):
     clients: int
     state_written: bool = False
     findings: list[Finding] = field(default_factory=list)
-    """Those of no channel's messages or subscriptions."""
+    """Findings that are about no channel's messages or subscriptions."""
 
     @property
     def all_findings(self) -> list[Finding]:

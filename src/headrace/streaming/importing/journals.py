@@ -41,7 +41,7 @@ _MAX_SEARCHED: Final = 1 << 16
 _LEAST_RECORD: Final = 12
 """No record of a sent message is shorter: a header, an ID, a sequence."""
 _MAX_FILLED: Final = 1 << 20
-"""So many sequences at most are taken for sent after damage; the newest ones."""
+"""The most sequences that are taken for sent after damage; the newest ones."""
 
 _Lane = tuple[bytes, int]
 _Deletion = TypeVar("_Deletion", ClientDelete, SubStateDelete)
@@ -113,7 +113,7 @@ class Clients:
         self.findings: list[Finding] = []
 
     def replay(self, path: Path, name: str, checksum: Checksum | None) -> None:
-        """Raises: SourceUnusable."""
+        """Read the client journal. Raises: SourceUnusable."""
         for item in read_journal(path, name, range(_ADD_CLIENT, _REMOVE_CLIENT + 1), checksum):
             if isinstance(item, Finding):
                 self.findings.append(item)
@@ -124,7 +124,7 @@ class Clients:
                 self.findings.append(_undecodable(name, item, error))
 
     def clients(self) -> list[ClientInfo]:
-        """In the order they registered."""
+        """Return the clients in the order they registered."""
         return list(self._clients.values())
 
     def _apply(self, record: Record) -> None:
@@ -160,7 +160,7 @@ class Subscriptions:
         self.findings: list[Finding] = []
 
     def replay(self, path: Path, name: str, checksum: Checksum | None) -> None:
-        """Raises: SourceUnusable."""
+        """Read the subscription journal of a channel. Raises: SourceUnusable."""
         for item in read_journal(path, name, range(_NEW, _SENT + 1), checksum):
             if isinstance(item, Finding):
                 self.findings.append(item)
@@ -178,7 +178,7 @@ class Subscriptions:
             self.findings.append(Finding(Kind.NOTE, name, text))
 
     def subscriptions(self) -> list[SourceSubscription]:
-        """In the order they were made."""
+        """Return the subscriptions in the order they were made."""
         return [
             SourceSubscription(replace(row.state, last_sent=row.last_sent), tuple(sorted(row.pending)))
             for row in self._rows.values()
@@ -238,7 +238,7 @@ class Subscriptions:
         row.pending.discard(sequence)
 
     def _fill(self, row: _Row, identity: int, sequence: int) -> None:
-        """After damage: everything of this lane below `sequence` was sent, and may not be acknowledged."""
+        """Take every sequence of this lane below `sequence` as sent and not acknowledged, after damage."""
         lane = _lane(row.state, identity)
         highest = self._doubtful.get(lane)
         if highest is not None:
@@ -259,7 +259,9 @@ class Subscriptions:
 
 
 def _lane(state: SubState | None, identity: int) -> _Lane:
-    """Those who share one ascending row of sent messages: a queue group, or one subscription."""
+    """Return the lane of a subscription: those who share one ascending row of sent messages, a queue group or
+    one subscription.
+    """
     return (state.q_group, 0) if state is not None and state.q_group else (b"", identity)
 
 

@@ -75,13 +75,13 @@ class SourceStore(Struct, frozen=True):
     clients: tuple[ClientInfo, ...]
     channels: tuple[SourceChannel, ...]
     findings: tuple[Finding, ...]
-    """Those of the files above the channels."""
+    """Findings about the files above the channels."""
     clients_are_whole: bool
     """No client can be missing: their file has no damage."""
 
 
 def open_store(directory: Path, checksum: Checksum | None = None, *, verify: bool = True) -> SourceStore:
-    """Everything of a store but its messages.
+    """Read a store but for its messages.
 
     Checksums are found out unless `checksum` names one; `verify` False reads without any. Raises:
     SourceUnusable when this is no such store, is of another version, or cannot be read.

@@ -70,7 +70,7 @@ def slices_of(directory: Path) -> list[Slice]:
 
 
 def _lost_slices(directory: Path, after: int) -> list[Slice]:
-    """Those after the last one that is there of which the index alone is left.
+    """Return the slices after the last message file of which only the index is left.
 
     Before it limits may have removed them: the server removes the message file first, and never the last.
     """
@@ -258,7 +258,9 @@ class _OpenSlice:
         return target
 
     def _plausible(self, sequence: int, offset: int, end: int, before: int, clean: int) -> bool:
-        """Without checksums: is this sequence the next, or made likely by the index or the record after?"""
+        """True if a sequence without a checksum is the next one, or made likely by the index or the record
+        after it.
+        """
         entry = self.index.at(offset)
         if entry is not None and entry.sequence == sequence:
             return True
