@@ -147,13 +147,6 @@ def _zero_of(go: str) -> object:
     return 0 if go in _BOUNDS else ""
 
 
-def folded(name: str) -> str:
-    """Return the name of a field as Go compares names: without regard to case, character by character."""
-    if name.isascii():
-        return name.lower()
-    return "".join(fold if len(fold := char.casefold()) == 1 else char for char in name)
-
-
 def values(data: bytes) -> Iterator[Value]:
     """All values that follow one another. Raises: SyntaxProblem, once what stands before it was given."""
     position = _skip(data, 0)

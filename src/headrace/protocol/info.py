@@ -130,7 +130,10 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
 
 
 def folded_name(key: str) -> str:
-    """A field's name in the one way in which all ways to write it match."""
+    """Return the name of a JSON field as Go compares names: without regard to case.
+
+    Here and not in `go_json`, which no server without JetStream needs to load.
+    """
     if key.isascii() and key.islower():
         return key
     return key.translate(_FOLDED).lower()

@@ -18,12 +18,12 @@ from headrace.protocol.go_json import (
     Place,
     SyntaxProblem,
     Value,
-    folded,
     only_value,
     quoted,
     quoted_bytes,
     values,
 )
+from headrace.protocol.info import folded_name
 from headrace.protocol.jetstream import configs, times
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -90,7 +90,7 @@ class _Reader:
         known, folded_names = fields_of(kind), _folded(kind)
         found: dict[str, object] = {}
         for name, item in zip(value.names, value.items, strict=True):
-            field = name if name in known else folded_names.get(folded(name))
+            field = name if name in known else folded_names.get(folded_name(name))
             if field is None:
                 if self._strict:
                     raise ValueError(f"json: unknown field {quoted(name)}")
@@ -211,4 +211,4 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 @functools.cache
 def _folded(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Names by how Go compares them."""
-    return {folded(name): name for name in fields_of(kind)}
+    return {folded_name(name): name for name in fields_of(kind)}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import LARGEST
-from headrace.protocol.go_json import Kind, Place, folded, only_value
+from headrace.protocol.go_json import Kind, Place, only_value
+from headrace.protocol.info import folded_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +134,7 @@ def _values(value: Value, form: Form) -> dict[str, Any]:
         place.refuse(value, f"server.{form.name}")
     found = {}
     for key, given in zip(value.names, value.items, strict=True):
-        name = key if key in form.keys else folded(key)
+        name = key if key in form.keys else folded_name(key)
         if name in form.keys and given.kind is not Kind.NULL:
             found[name] = place.within(key).read(given, form.keys[name])
     return found
