@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,29 +39,49 @@ class Module:
     def is_python(self) -> bool:
         return self.path.suffix in (".py", ".pyi")
 
-    def imports(self) -> set[str]:
+    def imports(self) -> frozenset[str]:
         """Every module of ours that this one names, as far as it says it."""
-        if not self.is_python:
-            return {first or second for first, second in _CIMPORT.findall(self.text)}
-        found: set[str] = set()
-        for node in ast.walk(ast.parse(self.text)):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found |= {_resolved(node.module, alias.name) for alias in node.names}
-        return {name for name in found if name.split(".")[0] in ("headrace", "pyspark_nats")}
+        return _outline(self).imports
 
-    def functions(self) -> list[tuple[str, int]]:
+    def functions(self) -> tuple[tuple[str, int], ...]:
         """(name or first line, lines) of every function."""
-        if self.is_python:
-            return [
-                (node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
-                for node in ast.walk(ast.parse(self.text))
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            ]
-        starts = [match.start() for match in _CDEF.finditer(self.text)]
-        bodies = [self.text[a:b] for a, b in pairwise([*starts, len(self.text)])]
-        return [(body.partition("\n")[0], body.rstrip().count("\n") + 1) for body in bodies]
+        return _outline(self).functions
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """What is kept of a module that has been read: its syntax tree would be much larger."""
+
+    imports: frozenset[str]
+    functions: tuple[tuple[str, int], ...]
+
+
+@cache
+def _outline(module: Module) -> _Outline:
+    """A module's imports and functions; it is read once, many tests ask."""
+    if not module.is_python:
+        return _compiled_outline(module.text)
+    imports: set[str] = set()
+    functions: list[tuple[str, int]] = []
+    for node in ast.walk(ast.parse(module.text)):
+        if isinstance(node, ast.Import):
+            imports |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imports |= {_resolved(node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append((node.name, (node.end_lineno or node.lineno) - node.lineno + 1))
+    ours = frozenset(name for name in imports if name.split(".")[0] in ("headrace", "pyspark_nats"))
+    return _Outline(ours, tuple(functions))
+
+
+def _compiled_outline(text: str) -> _Outline:
+    """The same of Cython's source."""
+    imports = frozenset(first or second for first, second in _CIMPORT.findall(text))
+    starts = [match.start() for match in _CDEF.finditer(text)]
+    bodies = [text[a:b] for a, b in pairwise([*starts, len(text)])]
+    return _Outline(
+        imports, tuple((body.partition("\n")[0], body.rstrip().count("\n") + 1) for body in bodies)
+    )
 
 
 def _resolved(module: str, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -60,7 +61,12 @@ def _module(packages: tuple[str, ...], name: str) -> str:
 
 ROWS: Final = rows()
 NAMES: Final = {module.name for module in modules() if module.name.startswith(PACKAGE)}
-IMPORTS: Final = [(module.name, imported) for module in modules() for imported in module.imports()]
+
+
+@cache
+def _imports() -> list[tuple[str, str]]:
+    """Every module with every one of ours that it imports."""
+    return [(module.name, imported) for module in modules() for imported in module.imports()]
 
 
 def _covers(owner: str, name: str, module: str) -> bool:
@@ -86,7 +92,7 @@ def test_row_names_modules_and_those_that_import_them(row: Row) -> None:
             (importer == caller or importer.startswith(f"{caller}."))
             and not any(_covers(module, name, importer) for name, module in owned.items())
             and any(_covers(module, name, imported) for name, module in owned.items())
-            for importer, imported in IMPORTS
+            for importer, imported in _imports()
         )
 
     wrong = []

@@ -8,6 +8,7 @@ inherited is counted where it is defined.
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from source_tree import modules
 
@@ -42,6 +43,7 @@ def public_methods(source: str) -> dict[str, int]:
     return found
 
 
+@cache
 def large_classes() -> dict[str, int]:
     """The classes with more public methods than there may be, by `module.Class`."""
     return {
