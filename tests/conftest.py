@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from harness import depth
+from harness import collection, depth
 from harness.forking import FORKS
 from harness.optional import OPTIONAL, missing_package
 from harness.processes import ASYNCIO, HEADRACES
@@ -36,9 +36,12 @@ def pytest_configure() -> None:
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     """Skips a file of tests that imports an optional package which is not there; other errors stay errors.
 
-    A conftest.py must import such packages in its fixtures.
+    A conftest.py must import such packages in its fixtures. Of several processes each collects the files of a
+    folder in an order of its own: see `harness.collection`.
     """
     report: pytest.CollectReport = yield
+    if isinstance(collector, pytest.Directory):
+        report.result = collection.turned(report.result, *collection.place(collector.config))
     call = getattr(report, "call", None)
     if report.failed and call is not None and isinstance(collector, pytest.Module):
         missing = missing_package(call.excinfo.value)
@@ -77,6 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
+    if collection.place(config)[1] > 1:  # each has its own order of files, and all must have the same
+        items.sort(key=lambda item: item.nodeid.partition("::")[0])
     items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
 
 
