@@ -45,10 +45,10 @@ install: .venv/.built
 demo: .venv/.built .venv/.spark
 	$(BIN)/headrace demo
 
-# Tests go to as many processes as JOBS says: two for each processor of the smallest machine that is meant, since
-# they wait half of the time. Which seeds they play: tests/harness/depth.py.
-JOBS ?= 4
-# pytest keeps what it has made of the files of tests: the four share it, and making it takes 20 s of a processor.
+# Tests go to as many processes as JOBS says: three for each processor of the smallest machine that is meant, since
+# they wait two thirds of the time. Which seeds they play: tests/harness/depth.py.
+JOBS ?= 6
+# pytest keeps what it has made of the files of tests: all processes share it, and making it takes 20 s of a processor.
 test test-deep: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.built .venv/.notebook
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal

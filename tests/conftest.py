@@ -71,18 +71,31 @@ def is_over_second_transport(item: pytest.Item) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests over the second transport a tenth is played, whole files, since these share servers; tests
-    with a Spark session come first.
-
-    A process that has no tests left takes half of another's from their end; it should not be handed a few of
-    these, for which it would start a Java runtime.
-    """
+    with Spark come first, and not one after the other: they take the longest."""
     left = {item for item in items if is_over_second_transport(item) and not depth.takes(item.path.name)}
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
-    if collection.place(config)[1] > 1:  # each has its own order of files, and all must have the same
+    _, count = collection.place(config)
+    if count > 1:  # each has its own order of files, and all must have the same
         items.sort(key=lambda item: item.nodeid.partition("::")[0])
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+    spark = [item for item in items if item.nodeid.startswith("tests/spark/")]
+    others = [item for item in items if not item.nodeid.startswith("tests/spark/")]
+    items[:] = collection.dealt(starts_of(spark), others, count)
+
+
+def starts_of(spark: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """Spark's tests in three parts, for three processes: those in the session that the tests of a process
+    share, and those that start a Java runtime, or several, for each test."""
+    shared = [item for item in spark if "spark" in getattr(item, "fixturenames", ())]
+    own = [item for item in spark if item not in set(shared)]
+    files = sorted({item.path.name for item in own})
+    later = set(files[len(files) // 2 :])
+    return [
+        shared,
+        [item for item in own if item.path.name not in later],
+        [item for item in own if item.path.name in later],
+    ]
 
 
 @pytest.hookimpl(trylast=True)

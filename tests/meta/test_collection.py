@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.collection import place, turned
+from harness.collection import dealt, place, turned
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,34 @@ def test_every_process_collects_all_nodes(nodes: str, count: int) -> None:
 
 def test_processes_begin_at_equal_distances() -> None:
     assert [turned("abcdefgh", number, 4)[0] for number in range(4)] == ["a", "c", "e", "g"]
+
+
+def shares(tests: list[str], count: int) -> list[str]:
+    """The shares that pytest-xdist deals (`--dist worksteal`)."""
+    found = []
+    for number in range(count):
+        size = len(tests) // (count - number)
+        found.append("".join(tests[:size]))
+        tests = tests[size:]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, ["ABCabcdefgh"]),
+        (2, ["ACabc", "Bdefgh"]),
+        (3, ["Aab", "Bcde", "Cfgh"]),
+        (4, ["Aa", "Bbc", "Cde", "fgh"]),
+    ],
+)
+def test_shares_begin_with_what_takes_long(count: int, expected: list[str]) -> None:
+    assert shares(dealt(["A", "B", "C"], "abcdefgh", count), count) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("others", ["", "a", "abcdefghij"])
+def test_nothing_is_left_out_that_is_more_than_a_share(count: int, others: str) -> None:
+    found = dealt(["ABCD", "", "EFGH"], others, count)
+
+    assert sorted(found) == sorted(f"ABCDEFGH{others}")
