@@ -139,6 +139,7 @@ class JetStreamWire:
 
     def quiet(self, seconds: float) -> None:
         """Takes everything in until nothing has come for so long."""
+        self.sync()  # what came together with an answer is taken in, too
         last = time.monotonic()
         while time.monotonic() < last + seconds:
             if self.wire.fill(last + seconds - time.monotonic()):
