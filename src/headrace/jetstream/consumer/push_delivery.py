@@ -66,11 +66,12 @@ class PushDelivery:
         """Bytes under way that the client confirms with its answer."""
         self._flow_reply = b""
         """The subject at which the answer to flow control is awaited; empty: none is."""
+        self._group: Final = config.deliver_group.encode()
+        """The deliver group that the consumer started with: an update counts from the next start on."""
         self._address(config)
 
     def _address(self, config: ConsumerConfig) -> None:
         self._receiver = _DeliverSubject(config.deliver_subject.encode())
-        self._group = config.deliver_group.encode()
         self._interval = config.idle_heartbeat
         if self._interval > 0:
             self._idle.by(self._turns.now_ns() + self._interval)
