@@ -79,6 +79,7 @@ REFUSED: Final[list[tuple[str, int, dict[str, Any], dict[str, str]]]] = [
     ("stored header size", 10097, SCHEDULES, {**SCHEDULE, "X": "x" * 65_455}),
     ("size in a batch", 10054, {"max_msg_size": 3}, {}),
     ("header size in a batch", 10097, {}, {"X": "x" * 65_536}),
+    ("mirrored size", 10054, {"max_msg_size": 3}, {}),
     ("TTL", 10165, {}, {"Nats_TTL": "x"}),
     ("restored TTL", 10165, {"allow_msg_ttl": True}, {"Nats_TTL": "x"}),
 ]

@@ -42,11 +42,31 @@ class Origin:
         self.place.host.tick()
 
     def send(
-        self, number: int, sequence: int, payload: bytes = b"x", *, consumer: str = "made", pending: int = 0
+        self,
+        number: int,
+        sequence: int,
+        payload: bytes = b"x",
+        *,
+        consumer: str = "made",
+        pending: int = 0,
+        headers: bytes = b"",
     ) -> None:
-        reply = f"$JS.ACK.O.{consumer}.1.{sequence}.{number}.1700000000000000000.{pending}"
-        self.place.host.put(self.deliver, payload, reply.encode())
+        self.put(number, sequence, payload, consumer=consumer, pending=pending, headers=headers)
         self.place.host.tick()
+
+    def put(
+        self,
+        number: int,
+        sequence: int,
+        payload: bytes = b"x",
+        *,
+        consumer: str = "made",
+        pending: int = 0,
+        headers: bytes = b"",
+    ) -> None:
+        """A message for the next tick."""
+        reply = f"$JS.ACK.O.{consumer}.1.{sequence}.{number}.1700000000000000000.{pending}"
+        self.place.host.put(self.deliver, payload, reply.encode(), headers)
 
     def control(self, reply: bytes = b"", **lines: object) -> None:
         text = b"".join(
@@ -121,6 +141,30 @@ def test_what_is_missing_is_asked_for_again(how: str) -> None:
     origin.send(1, 2, b"b")
     origin.send(2, 3, b"c")
     assert origin.held() == [(1, b"a"), (2, b"b"), (3, b"c")]
+
+
+@pytest.mark.parametrize("kind", ["mirror", "sources"])
+def test_a_message_that_cannot_be_taken_is_told_and_asked_for_again(kind: str) -> None:
+    """As on the Go server: it holds up what comes after it, which is never lost or taken out of order."""
+    origin = Origin(kind)
+    origin.answer(origin.asked[0])
+    for _ in range(2):
+        first = len(origin.held()) + 1
+        for number, sequence in enumerate(range(first, 4), 1):
+            headers = block.added(b"", (b"Nats-TTL", b"soon")) if sequence == 2 else b""
+            origin.put(number, sequence, b"%d" % sequence, headers=headers)
+        origin.place.host.tick()
+        assert origin.held() == [(1, b"1")]
+        assert origin.info()["error"]["err_code"] == 10165
+        origin.place.host.sent.clear()
+        origin.place.host.pass_time(3)
+        (request,) = origin.asked
+        assert config_of(request)["opt_start_seq"] == 2
+        origin.answer(request)
+    for number, sequence in enumerate((2, 3), 1):
+        origin.send(number, sequence, b"%d" % sequence)
+    assert origin.held() == [(1, b"1"), (2, b"2"), (3, b"3")]
+    assert "error" not in origin.info()
 
 
 def test_heartbeats_keep_it_going_and_silence_does_not() -> None:

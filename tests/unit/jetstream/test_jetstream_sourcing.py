@@ -333,6 +333,37 @@ def test_a_mirror_keeps_messages_without_their_conditions() -> None:
     assert message.headers == header(Nats_Msg_Id="m", A="1")
 
 
+def test_a_mirror_is_held_up_by_a_message_that_is_too_large_for_it_and_says_so() -> None:
+    place = origin()
+    put(place, "o.1", "o.2", "o.three", "o.4")
+    place.stream("M", mirror={"name": "O"}, max_msg_size=4)
+    place.host.tick()
+    assert [sequence for sequence, *_ in held(place, "M")] == [1, 2]
+    info = place.ask("STREAM.INFO.M")["mirror"]
+    assert (info["error"]["err_code"], info["lag"]) == (10054, 2)
+    config = place.ask("STREAM.INFO.M")["config"]
+    assert "error" not in place.ask("STREAM.UPDATE.M", config | {"max_msg_size": -1})
+    place.host.pass_time(3)
+    assert [sequence for sequence, *_ in held(place, "M")] == [1, 2, 3, 4]
+    info = place.ask("STREAM.INFO.M")["mirror"]
+    assert "error" not in info
+    assert info["lag"] == 0
+
+
+@pytest.mark.parametrize("described", [{"mirror": {"name": "O"}}, {"sources": [{"name": "O"}]}], ids=str)
+def test_lifetimes_mean_nothing_where_they_are_not_allowed(described: dict[str, Any]) -> None:
+    place = origin(allow_msg_ttl=True)
+    place.stream("KEEPS", **described)
+    place.stream("FOLLOWS", allow_msg_ttl=True, **described)
+    put(place, "o.1", Nats_TTL="1s")
+    place.host.pass_time(3)
+    assert held(place, "O") == held(place, "FOLLOWS") == []
+    assert held(place, "KEEPS") == [(1, "o.1", b"o.1")]
+    message = place.account.streams["KEEPS"].log.read(1)
+    assert message is not None
+    assert block.value(message.headers, b"Nats-TTL") == b"1s"
+
+
 def test_a_mirror_takes_no_publication() -> None:
     place = origin()
     place.stream("M", mirror={"name": "O"})

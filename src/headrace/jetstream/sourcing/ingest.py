@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
 from headrace.jetstream.stream.publication import Kind, Publication
 from headrace.protocol.jetstream.configs import Discard
+from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +78,7 @@ class SourceIngest:
                 stream.flush()  # whether there was room is known before the next one
             attempt.is_over = True
             if attempt.error is not None:
+                self._effects.touch(stream)  # those before it
                 raise MessageRefused(message.sequence, attempt.error)
         self._effects.touch(stream)
 
@@ -130,13 +132,24 @@ class MirrorIngest:
             if error is not None:
                 failure.append(error)
 
-        publications = [self._publication(message) for message in messages]
-        publications[-1].done = done
-        self._stream.ingest.append_at(messages[0].sequence, publications)
+        publications: list[Publication] = []
+        refused: MessageRefused | None = None
+        for message in messages:
+            try:
+                publications.append(self._judged(message))
+            except ApiError as error:
+                refused = MessageRefused(message.sequence, error)
+                break
+        if publications:
+            publications[-1].done = done
+            self._stream.ingest.append_at(messages[0].sequence, publications)
         if failure:
             raise MessageRefused(messages[0].sequence, failure[0])
+        if refused is not None:
+            raise refused
 
-    def _publication(self, message: StoredMessage) -> Publication:
+    def _judged(self, message: StoredMessage) -> Publication:
+        """The message as this stream takes it. Raises: ApiError."""
         headers = message.headers if is_plain(message.headers) else without_conditions(message.headers)
         subject = self._origin.subject_here(message.subject)
         p = Publication(subject, message.payload, headers, kind=Kind.MIRRORED, time_ns=message.time_ns)

@@ -75,6 +75,10 @@ def changes_messages(config: StreamConfig) -> bool:
     return config.allow_msg_counter or config.allow_msg_schedules
 
 
+def bounds_sizes(config: StreamConfig) -> bool:
+    return config.max_msg_size >= 0
+
+
 def may_roll_up(config: StreamConfig) -> bool:
     return config.allow_rollup_hdrs and not config.deny_purge
 
@@ -267,13 +271,18 @@ def check_ttl(_before: Before, p: Publication) -> None:
 
 
 def set_ttl(before: Before, p: Publication) -> None:
-    """Read `Nats-TTL`; one below that of the stream's markers is made as long."""
+    """Read `Nats-TTL`; one below that of the stream's markers is made as long.
+
+    Messages of another stream keep theirs, which means nothing where lifetimes are not allowed.
+    """
     seconds = parse_ttl(hdr.value(p.headers, hdr.TTL))
     config = before.config
     least = config.subject_delete_marker_ttl // SECOND
     if 0 < seconds < least and config.max_msgs_per_subject != 1:
         seconds = least
         p.headers = hdr.added(hdr.without(p.headers, hdr.TTL), (hdr.TTL, b"%d" % seconds))
+    if not config.allow_msg_ttl:
+        return
     if seconds > 0:
         p.ttl_ns = min(seconds * SECOND, FOREVER)
     elif seconds == NEVER:
@@ -304,6 +313,7 @@ CHECKS: Final = Table(
     Check("request info", _WHOLE, drop_request_info, headers=(_REQUEST_INFO,)),
     Check("room", _ARRIVING, check_room, (10002, 10023, 10120)),
     Check("size", _WHOLE | _ARRIVING | Kind.RESTORED, check_size, (10054,), is_compiled=True),
+    Check("mirrored size", Kind.MIRRORED, check_size, (10054,), (), bounds_sizes),
     Check("header size", _WHOLE | _ARRIVING, check_header_size, (10097,), is_compiled=True),
     Check("no atomic batches", Kind.OF_ATOMIC, refuse_atomic, (10174,), streams=has_no_atomic),
     Check("batch id", Kind.OF_ATOMIC, check_batch_id, (10179,), (BATCH_ID,)),
