@@ -77,9 +77,14 @@ def as_user(server: ServerProcess, user: str, **options: Any) -> JetStreamWire:
     return JetStreamWire(server, user=user, **{"pass": "p"}, **options)
 
 
-def push_to(home: JetStreamWire, subject: str) -> None:
-    config = {"name": "p", "deliver_subject": subject, "ack_policy": "explicit"}
-    assert "error" not in home.api("CONSUMER.CREATE.S.p", {"stream_name": "S", "config": config})
+def push_to(home: JetStreamWire, subject: str, consumer: str) -> None:
+    """Each test has a consumer of its own name.
+
+    The Go server removes the files of a stream after its answer: a consumer that has the name of one before
+    it, of a stream of the same name, may go on where that was.
+    """
+    config = {"name": consumer, "deliver_subject": subject, "ack_policy": "explicit"}
+    assert "error" not in home.api(f"CONSUMER.CREATE.S.{consumer}", {"stream_name": "S", "config": config})
 
 
 def shown(messages: list[Message]) -> list[tuple[str, list[str], str]]:
@@ -122,15 +127,15 @@ def test_listeners_at_home_and_in_another_account(server: ServerProcess, home: J
         filtered = denied.subscribe(">")
         away.sync()
         denied.sync()
-        push_to(home, "deliver.x")
-        assert shown(away.take(abroad, 3)) == expected("p", "o.0", "o.1", "o.secret")
+        push_to(home, "deliver.x", "exported")
+        assert shown(away.take(abroad, 3)) == expected("exported", "o.0", "o.1", "o.secret")
         home.publish("deliver.end")
         home.sync()
         messages = denied.take(filtered, 1)
         while messages[-1].subject != "deliver.end":
             messages += denied.take(filtered, 1)
         stored = [m for m in messages if m.reply.startswith("$JS.ACK.")]
-        assert shown(stored) == expected("p", "o.0", "o.1")
+        assert shown(stored) == expected("exported", "o.0", "o.1")
         assert [m.headers for m in stored] == [b"", b""]
 
 
@@ -146,9 +151,9 @@ def test_listeners_over_websocket(server: ServerProcess, home: JetStreamWire) ->
         filtered.send(b"SUB > 7\r\n")
         named.sync()
         filtered.sync()
-        push_to(home, "named.ws")
+        push_to(home, "named.ws", "sent")
         messages = home.take(sid, 3)
-        assert shown(messages) == expected("p", "o.0", "o.1", "o.secret")
+        assert shown(messages) == expected("sent", "o.0", "o.1", "o.secret")
         assert named.take_through(b"m2\r\n") == b"".join(in_frames(message, 1) for message in messages)
         home.publish("named.end", "end")
         home.sync()
@@ -173,24 +178,24 @@ def test_only_who_names_the_deliver_subject_is_interest(server: ServerProcess, h
     """A wider subscription, or one in a queue group, gets nothing by itself."""
     wider, grouped = home.subscribe("named.*"), home.subscribe("named.x", "g")
     home.sync()
-    push_to(home, "named.x")
-    assert "push_bound" not in home.api("CONSUMER.INFO.S.p")
+    push_to(home, "named.x", "named")
+    assert "push_bound" not in home.api("CONSUMER.INFO.S.named")
     assert home.taken(wider) == home.taken(grouped) == []
     named = home.subscribe("named.x")
     for sid in (named, wider, grouped):
-        assert shown(home.take(sid, 3)) == expected("p", "o.0", "o.1", "o.secret")
-    assert home.api("CONSUMER.INFO.S.p")["push_bound"]
+        assert shown(home.take(sid, 3)) == expected("named", "o.0", "o.1", "o.secret")
+    assert home.api("CONSUMER.INFO.S.named")["push_bound"]
 
 
 def test_who_may_only_respond_may_acknowledge(server: ServerProcess, home: JetStreamWire) -> None:
     with as_user(server, "worker", inbox="work") as worker:
         sid = worker.subscribe("work.here")
         worker.sync()
-        push_to(home, "work.here")
+        push_to(home, "work.here", "work")
         messages = worker.take(sid, 3)
-        assert shown(messages) == expected("p", "o.0", "o.1", "o.secret")
+        assert shown(messages) == expected("work", "o.0", "o.1", "o.secret")
         for message in messages:
             worker.publish(message.reply, "+ACK")
         worker.sync()
         assert worker.problems == []
-        wait_until(lambda: home.api("CONSUMER.INFO.S.p")["num_ack_pending"] == 0, "all are acknowledged")
+        wait_until(lambda: home.api("CONSUMER.INFO.S.work")["num_ack_pending"] == 0, "all are acknowledged")
