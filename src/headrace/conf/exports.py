@@ -165,7 +165,8 @@ def _subject(binder: Binder, entry: Entry) -> str | UnsetType:
     return value
 
 
-def _names(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+def _names(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType | None:
+    """The names of accounts; None for an empty list, which keeps nobody out, as in nats-server."""
     node = binder.list(entry)
     if node is UNSET:
         return UNSET
@@ -176,7 +177,7 @@ def _names(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
             binder.wrong_node("the name of an account", item, "a string")
         else:
             found.append(name)
-    return tuple(found)
+    return tuple(found) or None
 
 
 def _response_type(binder: Binder, entry: Entry) -> str | UnsetType:

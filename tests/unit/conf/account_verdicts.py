@@ -124,6 +124,10 @@ EXPORTS = [
         export_latency_headers=exporting("{service: a, latency: {subject: m, sampling: headers}}"),
         export_latency_number=exporting("{service: a, latency: {subject: m, sampling: 100}}"),
         export_same_twice=exporting("{service: a}, {service: a}"),
+        export_accounts_empty=(
+            "accounts { A {exports: [{service: a, accounts: []}, {stream: b, accounts: []}]},"
+            " B {imports: [{service: {account: A, subject: a}}, {stream: {account: A, subject: b}}]} }"
+        ),
         export_trace=exporting("{service: a, allow_trace: true}, {allow_trace: false, service: b}"),
     ),
     *cases(
