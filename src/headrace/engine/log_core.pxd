@@ -35,12 +35,35 @@ cdef class WriteEnd:
     cdef public bint is_suspect
     cdef public object abandoned
 
-cdef class LogCore:
+cdef class LiveRecords:
+    cdef public int64_t messages
+    cdef public int64_t bytes
+
+cdef enum:
+    CURSORS = 64             # places that are remembered
+
+cdef class Cursors:
+    cdef uint64_t _sequences[CURSORS]
+    cdef int64_t _offsets[CURSORS]
+    cdef list _segments
+    cdef uint32_t _count
+    cdef uint32_t _oldest
+
+    cdef int note(self, uint64_t sequence, object segment, int64_t offset) except -1
+    cdef uint32_t _place_of(self, uint64_t sequence) noexcept
+
+cdef class LogAppends:
+    cpdef uint64_t append(self, NewMessages batch) except? 0
+    cdef int64_t bytes_held(self) noexcept
+
+cdef class LogCore(LogAppends):
     cdef LogCounts _counts
     cdef WriteEnd _end
     cdef object _clock
-    cdef object _remember
+    cdef Cursors _cursors
     cdef object _tidy
+    cdef LiveRecords _live       # of the active segment
+    cdef uint64_t _live_base     # the base of that segment
     cdef buf_t _records          # of the batch at hand
     # Limits; 0 is none:
     cdef int64_t _max_messages
@@ -53,7 +76,7 @@ cdef class LogCore:
     cdef readonly bint is_open
     cdef public bint is_quiet
 
-    cpdef uint64_t append(self, NewMessages batch) except? 0
+    cdef LiveRecords _live_records(self)
     cdef int64_t _measure(self, NewMessages batch) except -1
     cdef bint _has_room(self, NewMessages batch, int64_t size) noexcept
     cdef int _pack(self, NewMessages batch, bytes lead, int64_t size) except -1

@@ -2,7 +2,8 @@
 """The write end of a log on disk: what an append does where nothing is out of the ordinary, in one call.
 
 Here live the numbers that every append reads and changes: `LogCounts` (what the log holds; `headrace.log.ledger`
-has the rest of it) and `WriteEnd` (the active segment; `headrace.log.segments`). `LogCore.append` makes the records of
+has the rest of it), `WriteEnd` (the active segment; `headrace.log.segments`), `LiveRecords` of it
+(`headrace.log.occupancy`) and `Cursors` (`headrace.log.reader`). `LogCore.append` makes the records of
 a batch, writes them with one `pwrite` and counts them, as `FileLog.append` does for everything; it begins nothing
 that it cannot finish, and says so with 0 while nothing has changed: no segment is begun here, nothing healed,
 swept or sealed, and no limit judges a message.
@@ -90,17 +91,83 @@ cdef class WriteEnd:
             self.base, self.salt = active.base, active.salt
 
 
-cdef class LogCore:
+cdef class LiveRecords:
+    """Live messages of one segment, and the bytes of their records."""
+
+
+cdef class Cursors:
+    """Places at which records begin, by sequence: of the last appends, and where reads stopped.
+
+    A place is a segment and an offset behind its header. The one that was noted first is forgotten for a new one.
+    """
+
+    def __cinit__(self):
+        self._segments = []
+
+    def __len__(self):
+        return self._count
+
+    def remember(self, uint64_t sequence, segment, int64_t offset) -> None:
+        """Note where the record of a sequence is, or the first one behind it."""
+        self.note(sequence, segment, offset)
+
+    def find(self, uint64_t sequence):
+        """The segment and the offset of a sequence; None: they were not noted, or are forgotten."""
+        cdef uint32_t place = self._place_of(sequence)
+        return None if place == self._count else (self._segments[place], self._offsets[place])
+
+    def clear(self) -> None:
+        """Forget all places."""
+        self._segments.clear()
+        self._count = self._oldest = 0
+
+    cdef int note(self, uint64_t sequence, object segment, int64_t offset) except -1:
+        """`remember`, for compiled code."""
+        cdef uint32_t place = self._place_of(sequence)
+        if place == CURSORS:
+            place = self._oldest
+            self._oldest = (self._oldest + 1) % CURSORS
+        if place == self._count:
+            self._segments.append(segment)
+            self._count += 1
+        HR_GUARD(place < self._count <= CURSORS)
+        self._sequences[place] = sequence
+        self._offsets[place] = offset
+        self._segments[place] = segment
+        return 0
+
+    cdef uint32_t _place_of(self, uint64_t sequence) noexcept:
+        """The place of a sequence's entry; the number of entries when it has none."""
+        cdef uint32_t place
+        for place in range(self._count):
+            if self._sequences[place] == sequence:
+                return place
+        return self._count
+
+
+cdef class LogAppends:
+    """Appends to one log where nothing is out of the ordinary."""
+
+    cpdef uint64_t append(self, NewMessages batch) except? 0:
+        """Append; give the first sequence, or 0 when this is for the log's own `append`: nothing has changed."""
+        return 0
+
+    cdef int64_t bytes_held(self) noexcept:
+        """The bytes of the log's messages, as its limits count them, once something was appended."""
+        return 0
+
+
+cdef class LogCore(LogAppends):
     """Appends to one log that is open. `is_quiet`: nothing waits to be swept or unlinked; its owner says so.
 
     `clock`: ns since 1970. Of what it was opened with it calls, besides what `LogCounts` and `WriteEnd` have:
 
-        counts.removal_records(salt), noted(), raise_floor(floor), occupancy.add(base, messages, size)
+        counts.removal_records(salt), noted(), raise_floor(floor)
+        counts.occupancy.of_active(base)   the `LiveRecords` of the segment that is written
         end.append(data)           writes records where there is no descriptor; raises StorageError
         end.failed(error)          a write failed: raises StorageError
         end.reserve(n)             room for the next records is to be reserved, as after a write of n bytes
         end.active.size, end.active.index
-        remember(first, active, offset)  where the record of a sequence is
         tidy(subjects)             after removals were written, or messages of subjects came over a limit
     """
 
@@ -113,19 +180,20 @@ cdef class LogCore:
     def __init__(self, clock):
         self._clock = clock
 
-    def open(self, LogCounts counts not None, WriteEnd end not None, remember, tidy, *, bint seals):
+    def open(self, LogCounts counts not None, WriteEnd end not None, Cursors cursors not None, tidy, *, bint seals):
         """The log is open. `seals`: appends are for Python, and only counted here."""
         self._counts = counts
         self._end = end
-        self._remember = remember
+        self._cursors = cursors
         self._tidy = tidy
+        self._live = None
         self.is_open = not seals
         self.is_quiet = False
 
     def close(self):
         """Nothing is appended here any more."""
         self.is_open = False
-        self._remember = self._tidy = None
+        self._tidy = None
 
     def obey(self, limits):
         """Keeps to other `Limits`; the next append is Python's."""
@@ -177,6 +245,16 @@ cdef class LogCore:
         elif PyBytes_GET_SIZE(lead):
             self._tidy(())
         return first
+
+    cdef int64_t bytes_held(self) noexcept:
+        return 0 if self._counts is None else self._counts.bytes
+
+    cdef LiveRecords _live_records(self):
+        """Return the numbers of the active segment. They are looked up once: no segment is given up while it is written."""
+        if self._live is None or self._live_base != self._end.base:
+            self._live = self._counts.occupancy.of_active(self._end.base)
+            self._live_base = self._end.base
+        return self._live
 
     cdef int64_t _measure(self, NewMessages batch) except -1:
         """Bytes of the batch's records; 0 when it is not for here: too large, or a message of it is."""
@@ -277,6 +355,7 @@ cdef class LogCore:
         cdef int64_t messages = batch.count, size = 0
         cdef list new = None
         cdef list mark = None
+        cdef LiveRecords live = self._live_records()
         cdef message_t *m
         cdef Py_ssize_t i
         for i in range(batch.count):
@@ -304,11 +383,12 @@ cdef class LogCore:
             self._end.active.index.add(new or (), first_expiry)
         if counts.messages == 0 and not counts.unreadable:
             counts.raise_floor(first)
-        counts.occupancy.add(self._end.base, messages, at - offset)
+        live.messages += messages
+        live.bytes += at - offset
         counts.messages += messages
         counts.bytes += size
         counts.last_sequence = first + <uint64_t> batch.count - 1
-        self._remember(first, self._end.active, offset)
+        self._cursors.note(first, self._end.active, offset)
         return 0
 
     cdef bint _is_over(self, NewMessages batch) noexcept:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.log_core cimport LogAppends
 from headrace.engine.messages cimport NewMessages, message_t
 from headrace.engine.subject_index cimport SubjectIndex
 
@@ -32,7 +33,9 @@ cdef struct sequences_t:
     bint is_wanted           # by the read whose number is `asked`, of `MemoryReads`
     uint64_t asked
 
-cdef class MemoryTable:
+cdef class MemoryTable(LogAppends):
+    cdef public bint is_open
+    cdef public uint64_t changes
     cdef readonly SubjectIndex subjects
     cdef readonly uint64_t messages
     cdef readonly int64_t size
@@ -55,7 +58,6 @@ cdef class MemoryTable:
     cdef int64_t _besides            # what a message counts for besides its parts
     cdef int64_t _headed             # and on top of that when it has headers
 
-    cpdef uint64_t append(self, NewMessages batch) except? 0
     cdef bint _is_plain(self, NewMessages batch) noexcept
     cdef bint _has_room(self, NewMessages batch) noexcept
     cdef bint _is_over(self, NewMessages batch) noexcept

@@ -14,6 +14,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
+from headrace.engine.log_core cimport LogAppends
 from headrace.engine.memory cimport give, resize, take
 from headrace.engine.messages cimport NewMessages, message_t
 from headrace.engine.structs cimport HR_GUARD
@@ -32,7 +33,7 @@ BLOCK = BLOCK_ROOM
 SLACK = SLACK_ROOM
 
 
-cdef class MemoryTable:
+cdef class MemoryTable(LogAppends):
     """Messages by sequence, ascending, with gaps.
 
     clock           ns since 1970
@@ -40,6 +41,8 @@ cdef class MemoryTable:
 
     messages, size              that are there, and what they count for
     last_sequence, last_time    of the last append, also when that message is gone
+    changes                     number of appends and removals of its log; kept by whoever does them
+    is_open                     `append` appends; False: it leaves that to its log
     """
 
     def __cinit__(self, *_others):
@@ -48,6 +51,7 @@ cdef class MemoryTable:
     def __init__(self, clock, tidy):
         self._clock = clock
         self._tidy = tidy
+        self.is_open = True
 
     def __dealloc__(self):
         self._release()
@@ -91,13 +95,17 @@ cdef class MemoryTable:
     cpdef uint64_t append(self, NewMessages batch) except? 0:
         """Append; give the first sequence, or 0 when this is for `MemoryLog.append` to do: nothing has changed."""
         cdef uint64_t first = self.last_sequence + 1
-        if batch.count == 0 or first + <uint64_t> batch.count > CEILING or not self._is_plain(batch) \
-                or (self._refuses and not self._has_room(batch)):
+        if not self.is_open or batch.count == 0 or first + <uint64_t> batch.count > CEILING \
+                or not self._is_plain(batch) or (self._refuses and not self._has_room(batch)):
             return 0
         self._add_all(batch, first)
+        self.changes += 1
         if self._is_over(batch):
             self._tidy(batch.subjects())
         return first
+
+    cdef int64_t bytes_held(self) noexcept:
+        return self.size
 
     def add(self, NewMessages batch not None, uint64_t first) -> list[tuple[int, int]]:
         """Append messages that may be, with sequences from `first` on, which is above the last one.

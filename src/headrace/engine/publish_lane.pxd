@@ -6,6 +6,7 @@ from headrace.engine.batches cimport Outgoing, record_t
 from headrace.engine.ids cimport IdWindow
 from headrace.engine.jetstream cimport Publications
 from headrace.engine.lanes cimport HeldBytes, Lane, StreamCounts
+from headrace.engine.log_core cimport LogAppends
 
 cdef class PublishLane(Lane):
     cdef StreamCounts _stream
@@ -16,6 +17,7 @@ cdef class PublishLane(Lane):
     cdef bint _wants_turn
     cdef public bint is_behind   # its owner has not stored yet what it took over
     cdef object _log
+    cdef LogAppends _appends     # to it
     cdef object _now_ns
     cdef Outgoing _out
     cdef bytes _head

@@ -17,6 +17,7 @@ from headrace.engine.batches cimport Block, Outgoing, is_word, part_t, record_t
 from headrace.engine.ids cimport IdWindow
 from headrace.engine.jetstream cimport Publications, has_only_id, is_special, read_id
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, HeldBytes, Lane, StreamCounts
+from headrace.engine.log_core cimport LogAppends
 from headrace.errors import LogError
 
 cdef enum:
@@ -44,6 +45,7 @@ cdef class PublishLane(Lane):
         self._owner = owner
         self._ids = ids
         self._log = log
+        self._appends = log.appends
         self._now_ns = now_ns
         self._out = out
         self._head = head
@@ -141,7 +143,8 @@ cdef class PublishLane(Lane):
             return self._take_over(batch, None)
         batch.at(self._now)
         try:
-            self._log.append(batch)
+            if not self._appends.append(batch):
+                self._log.append(batch)
         except LogError as error:
             return self._take_over(batch, error)
         except BaseException:
@@ -206,7 +209,7 @@ cdef class PublishLane(Lane):
             stream.held += batch.count
             stream.last_sequence = last
             stream.last_time_ns = now
-        size = self._log.size
+        size = self._appends.bytes_held()
         more = size - stream.measured
         stream.measured = size
         if self._is_memory:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.log_core import LogCore
+from headrace.engine.log_core import LogAppends, LogCore
 from headrace.engine.log_reading import FileReads
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
@@ -119,6 +119,7 @@ class FileLog:
         self._segment_bytes: Final = segment_bytes
         self._segments = self._new_segments()
         self._core: Final = LogCore(clock)
+        self.appends: LogAppends = self._core
         self._changes = 0
         self.may_end_torn: Final = left is None and make is None
         self.left = left
@@ -167,9 +168,8 @@ class FileLog:
         self.opened_from_checkpoint = found.from_checkpoint
         self.opened_by_reading = found.read_bytes
         left, held = self.left, self._held
-        self.left = self._held = None
-        self._is_open = True
-        self._core.open(ledger, segments, self._reader.remember, self._tidy, seals=cipher is not None)
+        self.left, self._held, self._is_open = None, None, True
+        self._core.open(ledger, segments, self._reader.cursors, self._tidy, seals=cipher is not None)
         self._core.obey(self._limits)
         try:
             self._adopt(found, is_durable=left is not None)
@@ -611,7 +611,7 @@ class FileLog:
                 with suppress(OSError):
                     self._compaction.erase(segment)
                 ledger.occupancy.drop(segment.base)
-            self._reader.forget_cursors()
+            self._reader.cursors.clear()
         self._compact_on()
 
     def _compact_on(self) -> None:

@@ -36,6 +36,7 @@ from headrace.log.port import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from headrace.engine.log_core import LogAppends
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
     from headrace.log.port import Submit
@@ -52,9 +53,8 @@ class MemoryLog:
     def __init__(self, limits: Limits = NO_LIMITS, clock: Callable[[], int] = time.time_ns) -> None:
         self._limits = limits
         self._clock = clock
-        self._closed = False
-        self._written = 0
-        self._table = MemoryTable(clock, self._make_fit)
+        self._table: Final = MemoryTable(clock, self._make_fit)
+        self.appends: LogAppends = self._table
         self._table.obey(limits)
         self._reads = MemoryReads(self._table, StoredMessage)
         self._clear()
@@ -93,7 +93,7 @@ class MemoryLog:
 
     @property
     def written(self) -> int:
-        return self._written
+        return self._table.changes
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
         return None
@@ -114,7 +114,6 @@ class MemoryLog:
         messages = batch if isinstance(batch, NewMessages) else NewMessages(NewMessage, batch)
         table = self._table
         if not first_sequence and (appended := table.append(messages)):
-            self._written += 1
             return appended  # else something is out of the ordinary
         first = self._admit(messages, first_sequence)
         if not messages:
@@ -126,7 +125,7 @@ class MemoryLog:
                 self._ends[sequence] = end
                 heapq.heappush(self._queue, (end, sequence))
         self._make_fit(messages.subjects())
-        self._written += bool(messages or first_sequence)
+        table.changes += bool(messages or first_sequence)
         return first
 
     def _admit(self, batch: NewMessages[NewMessage], first_sequence: int) -> int:
@@ -182,7 +181,7 @@ class MemoryLog:
             removed = sum(map(self._remove, sequences))
         else:
             removed = self._table.remove(sequences)
-        self._written += bool(removed)
+        self._table.changes += bool(removed)
         return removed
 
     def _remove(self, sequence: int) -> int:
@@ -214,7 +213,7 @@ class MemoryLog:
 
     @property
     def reads(self) -> MemoryReads[StoredMessage] | None:
-        return None if self._closed else self._reads
+        return self._reads if self._table.is_open else None
 
     def read_from(
         self,
@@ -318,7 +317,7 @@ class MemoryLog:
         if subject is None and up_to is None and keep <= 0:
             removed = table.messages
             self._clear()
-            self._written += bool(removed)
+            self._table.changes += bool(removed)
             return removed
         below = table.last_sequence + 1 if up_to is None else min(max(up_to, 0), table.last_sequence + 1)
         if subject is None:
@@ -391,12 +390,12 @@ class MemoryLog:
     def sync(self) -> int:
         """There is nothing to force: what memory promises is kept already."""
         self._check_open()
-        return self._written
+        return self._table.changes
 
     def close(self) -> None:
-        self._closed = True
+        self._table.is_open = False
         self._clear()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if not self._table.is_open:
             raise LogClosed("the log is closed")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
+from headrace.engine.log_core import LiveRecords
+
 
 class Occupancy:
     """The live messages of each segment, by its base. A segment that was never counted holds none."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []
-        self._live: dict[int, list[int]] = {}
+        self._live: dict[int, LiveRecords] = {}
         self.look_after = 1 << 20
         """Bytes of records that are removed between two looks at all segments."""
         self._taken = 1 << 62
@@ -22,36 +24,40 @@ class Occupancy:
 
     def add(self, base: int, messages: int, size: int) -> None:
         """`messages` more are in a segment, in records of `size` bytes."""
+        live = self.of_active(base)
+        live.messages += messages
+        live.bytes += size
+
+    def of_active(self, base: int) -> LiveRecords:
+        """Return the numbers of a segment that is written, for whoever appends to it to count in."""
         live = self._live.get(base)
         if live is None:
-            live = self._live[base] = [0, 0]
+            live = self._live[base] = LiveRecords()
             insort(self._bases, base)
-        live[0] += messages
-        live[1] += size
+        return live
 
     def take_out(self, sequence: int, size: int) -> None:
         """One that was counted is removed."""
-        live = self._live[self._bases[bisect_right(self._bases, sequence) - 1]]
-        live[0] -= 1
-        live[1] -= size
-        self._taken += self.look_after if live[0] == 0 else size
+        self._take(self._live[self._bases[bisect_right(self._bases, sequence) - 1]], 1, size)
 
     def take_out_first(self, base: int, messages: int, size: int) -> None:
         """Note that the first messages of a segment are removed, with records of `size` bytes."""
-        live = self._live[base]
-        live[0] -= messages
-        live[1] -= size
-        self._taken += self.look_after if live[0] == 0 else size
+        self._take(self._live[base], messages, size)
+
+    def _take(self, live: LiveRecords, messages: int, size: int) -> None:
+        live.messages -= messages
+        live.bytes -= size
+        self._taken += self.look_after if live.messages == 0 else size
 
     def take_out_all(self) -> None:
         for live in self._live.values():
-            live[:] = [0, 0]
+            live.messages = live.bytes = 0
         self.look_again()
 
     def of(self, base: int) -> tuple[int, int]:
         """Live messages of a segment and the bytes of their records."""
-        messages, size = self._live.get(base, (0, 0))
-        return messages, size
+        live = self._live.get(base)
+        return (0, 0) if live is None else (live.messages, live.bytes)
 
     def drop(self, base: int) -> None:
         """The segment is gone."""

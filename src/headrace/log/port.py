@@ -17,6 +17,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from headrace.engine.log_core import LogAppends
     from headrace.engine.log_reading import LogReads
     from headrace.engine.messages import StoredMessages
     from headrace.engine.syncer import SyncJob
@@ -156,6 +157,11 @@ class LogState(Struct, frozen=True):
 class MessageLog(Protocol):
     """The errors are kinds of `headrace.errors.LogError`: `MessageTooLarge`, `LogFull` (with the index of
     the one that was refused), `StorageError` (disk full, I/O error, permission), `LogClosed`.
+    """
+
+    appends: LogAppends
+    """Appends in compiled code where `append` finds nothing out of the ordinary, else leaves a batch to it.
+    Always the same one, also of a log that is closed or whose files are not open.
     """
 
     @property

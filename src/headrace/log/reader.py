@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.log_core import Cursors
 from headrace.engine.log_reading import PointReads
 from headrace.engine.messages import StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from headrace.log.encryption import Cipher
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Filters
-    from headrace.log.segment import Segment
     from headrace.log.segments import Segments
 
 SPREAD: Final = 16
@@ -46,8 +46,6 @@ OUTLINES: Final = 1024
 """Messages outlined at once."""
 NEAR: Final = 64
 """Sequences between two wanted messages that are read over rather than looked around."""
-CURSORS: Final = 64
-"""Places where reads stopped that are remembered, so that the next read begins there."""
 _NOTHING_REMOVED: Final = SequenceSet()
 
 
@@ -66,19 +64,10 @@ class Reader:
         self._ledger = ledger
         self._found_damage = found_damage
         self._cipher = cipher
-        self._cursors: dict[int, tuple[Segment, int]] = {}
+        self.cursors: Final = Cursors()
+        """The places where the last reads stopped, and those of the last appends: reads begin there."""
         self.points: Final = PointReads(self._block_of, StoredMessage)
         segments.files.when_closed = self.points.forget
-
-    def remember(self, sequence: int, segment: Segment, offset: int) -> None:
-        """Says where the record of a sequence is, or the first one behind it."""
-        self._cursors.pop(sequence, None)
-        if len(self._cursors) >= CURSORS:
-            del self._cursors[next(iter(self._cursors))]
-        self._cursors[sequence] = (segment, offset)
-
-    def forget_cursors(self) -> None:
-        self._cursors.clear()
 
     def walk(
         self, sequence: int, window: int, step: Callable[[Scan, bytes, bool], bool], most_bytes: int = 1 << 62
@@ -121,7 +110,7 @@ class Reader:
             place, offset, expected = place + 1, 0, segments[place + 1].base
         following = max(scan.expected, sequence)
         if stopped or seen >= most_bytes:
-            self.remember(following, segment, offset)
+            self.cursors.remember(following, segment, offset)
         else:
             following = max(self._ledger.last_sequence + 1, sequence)
         if damaged:
@@ -138,7 +127,7 @@ class Reader:
     def _start(self, sequence: int, window: int) -> tuple[int, int, int, int]:
         """(place of the segment, offset in it, sequence expected there, bytes to read first)."""
         segments = self._segments
-        known = self._cursors.get(sequence)
+        known = self.cursors.find(sequence)
         if known is not None and known[0] in segments.all:
             return segments.all.index(known[0]), known[1], sequence, max(window, KNOWN)
         place = segments.at(sequence)

@@ -384,6 +384,7 @@ def test_lane_that_fails_keeps_no_other_from_its_work(tmp_path: Path) -> None:
         raise RuntimeError("a mistake")
 
     log.append = broken
+    log._core.is_quiet = False  # else `append` is not called
     place.put("s", reply="_INBOX.s")
     place.put("t", reply="_INBOX.t")
     place.tick()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from log_makers import HEADERS, SECOND, START, is_sound, message, pages, put, sequences
 
+from headrace.engine.messages import NewMessages
 from headrace.errors import LogClosed, LogError, MessageTooLarge
 from headrace.log.port import LARGEST_SEQUENCE as LARGEST
 from headrace.log.port import (
@@ -53,6 +54,34 @@ class TestAppendAndRead:
         expected = StoredMessage(1, START + 5, b"a.b", b"_INBOX.1", HEADERS, b"\x00\xff\r\n")
         assert log.read(1) == log.last() == expected
         assert log.read_from(1) == ([expected], 2, [])
+
+    def test_appends_take_a_batch_as_it_is_or_leave_it_alone(self, make: Maker) -> None:
+        log = make()
+        appends = log.appends
+        sizes = []
+        for n in range(1, 50):
+            batch = NewMessages(NewMessage, [NewMessage(b"s", b"%d" % n, headers=HEADERS, time_ns=START + n)])
+            before = log.state()
+            first = appends.append(batch)
+            if not first:
+                assert log.state() == before
+                first = log.append(batch)
+            assert first == n
+            sizes.append(log.size)
+
+        assert log.appends is appends
+        assert [m.payload for m in log.read_from(1).messages] == [b"%d" % n for n in range(1, 50)]
+        assert sizes == sorted(set(sizes))
+
+    def test_appends_leave_everything_to_a_log_that_is_closed(self, make: Maker) -> None:
+        log = make()
+        put(log, b"s")
+        batch = NewMessages(NewMessage, [NewMessage(b"s", b"more")])
+        log.close()
+
+        assert log.appends.append(batch) == 0
+        with pytest.raises(LogClosed):
+            log.append(batch)
 
     @pytest.mark.parametrize("payload", [b"", b"x", b"\x00" * 70_000, bytes(range(256)) * 8192])
     def test_payloads_of_any_size(self, make: Maker, payload: bytes) -> None:

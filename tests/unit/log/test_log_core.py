@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from headrace.engine.log_core import Cursors
 from headrace.engine.messages import NewMessages
 from headrace.errors import LogError
 from headrace.log import segments as segments_module
@@ -172,6 +173,35 @@ def test_message_that_is_too_large_is_left_to_the_log(message: NewMessage, tmp_p
     assert log._core.append(NewMessages(NewMessage, [NewMessage(b"s", b""), message])) == 0
     assert log.state() == state
     log.close()
+
+
+def test_what_the_core_appends_is_counted_in_its_segment(tmp_path: Path) -> None:
+    log = FileLog(tmp_path, clock=lambda: START, segment_bytes=2000)
+    for _ in range(40):
+        log.append([NewMessage(b"s", b"x" * 100)])
+    occupancy = log._ledger.occupancy
+    counted = [occupancy.of(segment.base) for segment in log._segments.all]
+    log.close()
+
+    assert len(counted) > 2
+    assert sum(messages for messages, _ in counted) == 40
+    assert {size // messages for messages, size in counted} == {48 + 1 + 100}
+
+
+def test_cursors_remember_the_last_places() -> None:
+    cursors, segments = Cursors(), [object(), object()]
+    for n in range(100):
+        cursors.remember(n, segments[n % 2], 10 * n)
+
+    assert len(cursors) == 64
+    assert [cursors.find(n) for n in (0, 35)] == [None, None]
+    assert [cursors.find(n) for n in (36, 99)] == [(segments[0], 360), (segments[1], 990)]
+    cursors.remember(36, segments[1], 7)
+    assert (cursors.find(36), len(cursors)) == ((segments[1], 7), 64)
+    cursors.clear()
+    assert (cursors.find(99), len(cursors)) == (None, 0)
+    cursors.remember(1 << 63, segments[0], 1)
+    assert cursors.find(1 << 63) == (segments[0], 1)
 
 
 def test_core_of_a_closed_log_takes_nothing(tmp_path: Path) -> None:

@@ -538,7 +538,7 @@ class TestSegments:
         assert log.state().messages == 100_000
         assert marks < 100_000 * 160 / 60_000
         assert len(log._ledger.removed) == 0
-        assert len(log._reader._cursors) <= 64
+        assert len(log._reader.cursors) <= 64
 
     def test_a_large_message_needs_no_larger_segment(self, bed: Bed) -> None:
         log = bed.open(segment_bytes=4096)
