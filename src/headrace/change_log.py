@@ -17,6 +17,7 @@ import struct
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.engine.consumer import ChangeCounts
 from headrace.errors import LogError, ProtocolError, StorageError
 from headrace.log.port import NewMessage
 
@@ -55,7 +56,7 @@ class Note(Protocol):
     def error(self, text: str, *arguments: object) -> object: ...
 
 
-class ChangeWriter:
+class ChangeWriter(ChangeCounts):
     """Gathers a turn's changes, appends them once, answers who waits.
 
     `open_log` is called when there is something to write, at the latest; `state` gives the entries of the
@@ -64,6 +65,9 @@ class ChangeWriter:
     by hand before what it replaces is purged. `is_in_memory`: the log is; then it never outweighs the state
     by much.
     """
+
+    log: MessageLog | None
+    waiters: list[Waiter]
 
     def __init__(
         self,
@@ -77,33 +81,25 @@ class ChangeWriter:
         is_in_memory: bool = False,
     ) -> None:
         self._open_log = open_log
-        self._log: MessageLog | None = None
         self._turns = turns
         self._note = note
         self._state = state
         self._subject = subject
         self._syncs_at_once = syncs_at_once
         self._is_in_memory = is_in_memory
-        self._entries: list[bytes] = []
-        self._waiters: list[Waiter] = []
-        self._appended = 0
-        self._synced = 0
-        """Records appended, and those of them that are as durable as the policy promises."""
-        self._grown = 0
-        self._snapshot_size = 0
+        self.most_growth = self._growth_after(0)
         self._retrying = False
-        self.snapshot_due = False
 
     def add(self, change: bytes) -> None:
-        self._entries.append(change)
+        self.entries.append(change)
 
     def after_commit(self, waiter: Waiter) -> None:
         """Calls `waiter` when everything said so far is durable under the store's policy, or cannot be."""
-        self._waiters.append(waiter)
+        self.waiters.append(waiter)
 
     @property
     def idle(self) -> bool:
-        return not (self._entries or self._waiters)
+        return not (self.entries or self.waiters)
 
     def gather(self) -> None:
         """Adds what was only marked as changed: for those who coalesce their changes."""
@@ -113,8 +109,8 @@ class ChangeWriter:
         if self.idle:
             return
         self.gather()
-        waiters, self._waiters = self._waiters, []
-        gathered, self._entries = self._entries, []
+        waiters, self.waiters = self.waiters, []
+        gathered, self.entries = self.entries, []
         if self.snapshot_due and self._retrying and not waiters:
             return  # everything is in the snapshot that will be tried
         try:
@@ -123,54 +119,49 @@ class ChangeWriter:
             elif gathered:
                 self._append([NewMessage(self._subject, b"".join(gathered))])
         except LogError as error:
-            self._failed(error, waiters)
+            self.failed(error, waiters)
             return
         if waiters:
             self._commit_for(waiters)
-        self._snapshot_if_grown()
+        self.snapshot_if_grown()
 
-    def _grew(self, size: int) -> None:
-        """Count `size` bytes of changes that were written; begin a snapshot if there are many."""
-        self._grown += size
-        if self._grown > _MIN_GROWTH or self._is_in_memory:
-            self._snapshot_if_grown()
-
-    def _snapshot_if_grown(self) -> None:
-        if self._grown > self._most_growth:
+    def snapshot_if_grown(self) -> None:
+        """Write a snapshot if there are more changes than there may be."""
+        if self.grown > self.most_growth:
             self.snapshot_due = True
             self._try_snapshot()
 
-    @property
-    def _most_growth(self) -> int:
+    def _growth_after(self, snapshot_size: int) -> int:
+        """Return how many bytes of changes there may be after a snapshot of so many."""
         if self._is_in_memory:
-            return max(min(_MIN_GROWTH, _MIN_GROWTH_IN_MEMORY), self._snapshot_size)
-        return max(_MIN_GROWTH, _GROWTH_FACTOR * self._snapshot_size)
+            return max(min(_MIN_GROWTH, _MIN_GROWTH_IN_MEMORY), snapshot_size)
+        return max(_MIN_GROWTH, _GROWTH_FACTOR * snapshot_size)
 
     def _append(self, batch: list[NewMessage]) -> int:
-        if self._log is None:
-            self._log = self._open_log()
-        first = self._log.append(twice(batch))
+        if self.log is None:
+            self.log = self._open_log()
+        first = self.log.append(twice(batch))
         for record in batch:
-            self._grown += len(record.payload)
-        self._appended += len(batch)
+            self.grown += len(record.payload)
+        self.appended += len(batch)
         return first
 
     def _commit_for(self, waiters: list[Waiter]) -> None:
-        appended = self._appended
-        if self._log is None or appended == self._synced:
+        appended = self.appended
+        if self.log is None or appended == self.synced:
             _tell(waiters, None)
             return
 
         def committed(error: StorageError | None) -> None:
             if error is None:
-                self._synced = max(self._synced, appended)
+                self.synced = max(self.synced, appended)
             else:
                 self._note.error("state could not be synced: %s", error)
             _tell(waiters, error)
 
-        self._turns.commit(self._log, committed)
+        self._turns.commit(self.log, committed)
 
-    def _failed(self, error: LogError, waiters: list[Waiter]) -> None:
+    def failed(self, error: LogError, waiters: list[Waiter]) -> None:
         self.snapshot_due = True
         if not self._retrying:
             self._retrying = True
@@ -188,15 +179,15 @@ class ChangeWriter:
         try:
             self._write_snapshot()
         except LogError as error:
-            self._failed(error, [])
+            self.failed(error, [])
 
     def _write_snapshot(self) -> None:
         batch = list(snapshot(self._state(), self._subject))
         first = self._append(batch)
         self.snapshot_due = False
-        self._snapshot_size = sum(len(message.payload) for message in batch)
-        self._grown = 0
-        log = self._log
+        self.most_growth = self._growth_after(sum(len(message.payload) for message in batch))
+        self.grown = 0
+        log = self.log
         assert log is not None
         self._turns.commit(log, lambda error: self._replaced(log, first, error))
 

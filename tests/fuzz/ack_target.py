@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.service import Delivery
 from headrace.engine.ack_lane import AckLane
-from headrace.engine.consumer import ConsumerDeltas, ConsumerTable
+from headrace.engine.consumer import ChangeCounts, ConsumerDeltas, ConsumerTable, DeltaWriter
 from headrace.engine.interest import Interest
 from headrace.engine.jetstream import Acks, settle, sort_acks
 from headrace.engine.lanes import use_lanes
 from headrace.engine.link import Router
 from headrace.engine.memory import live_objects
+from headrace.engine.messages import NewMessages
 from headrace.engine.service import ServiceLink
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
+from headrace.log.committer import SyncMarks
+from headrace.log.memory import MemoryLog
+from headrace.log.port import NewMessage
 from headrace.protocol.jetstream.configs import AckPolicy
 
 if TYPE_CHECKING:
@@ -48,28 +52,44 @@ def check(data: bytes) -> None:
     assert live_objects() == before
 
 
+class _Journal(ChangeCounts):
+    """Keeps what changed of consumers; who waits for it is told at once, so no turn is asked for."""
+
+    def __init__(self, deltas: ConsumerDeltas) -> None:
+        self.log: MemoryLog = MemoryLog()
+        self.most_growth = 1 << 62
+        deltas.timer = self
+        marks = SyncMarks(None, {}, self._no_call)
+        self.writer = DeltaWriter(
+            self, deltas, marks, batch=NewMessages(NewMessage), subject=b"journal", copies=[b""]
+        )
+
+    def _no_call(self, *arguments: object) -> None:
+        raise AssertionError(arguments)
+
+    confirm = failed = snapshot_if_grown = _no_call
+
+    def write(self, entries: bytes) -> None:
+        self.log.append([NewMessage(b"journal", entries)])
+
+    def written(self) -> bytes:
+        """Everything that was, in order."""
+        return b"".join(message.payload for message in self.log.read_from(1, max_messages=2 * MOST).messages)
+
+    def close(self) -> None:
+        self.log.close()
+        del self.writer
+
+
 class _Service:
     """Answers as an account does, once all is written."""
 
-    wants_turn = False
-
-    def __init__(self, deltas: ConsumerDeltas) -> None:
+    def __init__(self, deltas: ConsumerDeltas, journal: _Journal) -> None:
         self.acks: dict[tuple[bytes, bytes], Acks] = {}
         self.special: list[Delivery] = []
-        self.written: list[bytes] = []
         self._deltas = deltas
+        self._journal = journal
         self.link: Any = None
-
-    # -- the journal of the lane -----------------------------------------------------------------------
-
-    def write_now(self) -> bool:
-        self.written.append(self._deltas.take())
-        return True
-
-    def confirm(self, replies: list[bytes]) -> None:
-        raise AssertionError(replies)
-
-    # -- the session of the link -----------------------------------------------------------------------
 
     def deliver(self, batch: list[Gathered[Delivery]]) -> None:
         for run in batch:
@@ -82,7 +102,7 @@ class _Service:
                 core.settled(done, NOW)
                 for reply in replies:
                     self.link.publish(reply, b"")
-        self.written.append(self._deltas.take())
+        self._journal.write(self._deltas.take())
 
     def _find(self, stream: bytes, consumer: bytes) -> Acks | None:
         return self.acks.get((stream, consumer))
@@ -115,7 +135,8 @@ def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
     use_lanes(lanes)
     router, interest = Router(), Interest()
     deltas, table = ConsumerDeltas(), ConsumerTable()
-    service, client = _Service(deltas), _Client()
+    journal = _Journal(deltas)
+    service, client = _Service(deltas, journal), _Client()
     link = ServiceLink(router, service, Delivery)
     sender = ServiceLink(router, client, Delivery)
     service.link, link.interest, sender.interest = link, interest, interest
@@ -133,21 +154,23 @@ def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
         service.acks[b"S", name.encode()] = Acks(core)
         cores.append(core)
     sid = link.subscribe(b"$JS.ACK.>", gathered=True)
-    link.open_lane(sid, AckLane(table, link.outgoing, service, lambda: NOW))
+    link.open_lane(sid, AckLane(table, link.outgoing, journal, lambda: NOW))
     for number, line in enumerate(data.split(b"\n")[:MOST]):
         subject, _, payload = line[1:].partition(b"\t")
         reply = b"_INBOX.%d" % number if line[:1] and line[0] & 1 else b""
         sender.publish(b"$JS.ACK." + subject, payload, reply=reply)
     while router.has_due:
         router.end_tick()
-    service.write_now()  # what nobody waits for is written later
-    for identity, delta in _entries(b"".join(service.written)):
+    journal.write(deltas.take())  # what nobody waits for is written later
+    for identity, delta in _entries(journal.written()):
         kept[identity].apply(delta)
     assert kept == [core.state for core in cores]
     for one in (link, sender):
         one.detach()
     router.end_tick()
     service.link = None
+    journal.close()
+    deltas.timer = None
     return (
         [list(core.pending.items()) for core in cores],
         [(core.state.numbers, core.floor_consumer, core.floor_stream) for core in cores],

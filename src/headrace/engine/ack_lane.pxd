@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from headrace.engine.batches cimport Outgoing
-from headrace.engine.consumer cimport ConsumerTable
+from headrace.engine.consumer cimport ConsumerTable, DeltaWriter
 from headrace.engine.lanes cimport Lane
 from headrace.engine.structs cimport buf_t
 
@@ -11,6 +11,7 @@ cdef class AckLane(Lane):
     cdef ConsumerTable _consumers
     cdef Outgoing _out
     cdef object _journal
+    cdef DeltaWriter _writer     # of its deltas
     cdef object _now_ns
     cdef int64_t _now            # of this tick; 0: not asked yet
     cdef buf_t _replies          # where acknowledgements of this tick are confirmed: u32 length and subject of each

@@ -2,13 +2,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.engine.batches import Outgoing
-from headrace.engine.consumer import ConsumerTable
+from headrace.engine.consumer import ConsumerTable, DeltaWriter
 from headrace.engine.lanes import Lane
 
 class _Journal(Protocol):
     @property
-    def wants_turn(self) -> bool: ...
-    def write_now(self) -> bool | None: ...
+    def writer(self) -> DeltaWriter: ...
     def confirm(self, replies: list[bytes]) -> None: ...
 
 class AckLane(Lane):

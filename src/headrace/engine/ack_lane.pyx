@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from headrace.engine.batches cimport Block, Outgoing, is_word, part_t, record_t
-from headrace.engine.consumer cimport ConsumerCore, ConsumerTable
+from headrace.engine.consumer cimport FAILED, LATER, ConsumerCore, ConsumerTable, DeltaWriter
 from headrace.engine.jetstream cimport ack_t, is_plain, names_t, read_ack
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, Lane
 from headrace.engine.memory cimport buf_append, buf_free
@@ -23,18 +23,17 @@ cdef enum:
 
 
 cdef class AckLane(Lane):
-    """Of an account. The journal answers these calls:
+    """Of an account. The journal has
 
-        write_now()        writes what changed of consumers; True: whoever waits for that may be told, None: it failed,
-                           nobody is told, False: a turn has to do it, and nothing was done
-        confirm(replies)   tells them when it is written, in the turn that is next
-        wants_turn         whether there is something to do in a turn
+        writer             the `DeltaWriter` of its consumers
+        confirm(replies)   answers with nothing when all that changed is durable, in the turn that is next
     """
 
     def __init__(self, ConsumerTable consumers not None, Outgoing out not None, journal, now_ns):
         self._consumers = consumers
         self._out = out
         self._journal = journal
+        self._writer = journal.writer
         self._now_ns = now_ns
         memset(&self._replies, 0, sizeof(buf_t))
         self.is_open = True
@@ -67,18 +66,19 @@ cdef class AckLane(Lane):
         return TAKEN
 
     cdef bint finish(self) except -1:
+        cdef int written
         self._now = 0
         if self._replies.end:
             try:
-                written = self._journal.write_now()
-                if written is False:
+                written = self._writer.write()
+                if written == LATER:
                     self._journal.confirm(self._replies_as_list())
                     return True
-                if written:
+                if written != FAILED:
                     self._confirm()
             finally:
                 self._forget_replies()
-        return self._journal.wants_turn
+        return self._writer.wants_turn()
 
     cdef int _confirm(self) except -1:
         """Answers everyone who waits, with nothing."""

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.messages cimport NewMessages
 from headrace.engine.pending cimport PendingMap
 from headrace.engine.structs cimport buf_t
 
@@ -67,9 +68,42 @@ cdef class ConsumerCore:
     cpdef forget_changes(self)
 
 cdef class ConsumerDeltas:
+    cdef public bint is_due
+    cdef public object timer
     cdef dict _cores             # by identity, in the order of their first change
     cdef buf_t _out              # what is written
+    cdef bint must_turn(self) noexcept
+    cdef int64_t write(self, log, NewMessages batch, bytes subject, list copies) except -1
     cdef int put(self, buf_t *out) except -1
+
+cdef enum:
+    LATER = 0                # a turn has to write what changed, and nothing was done
+    WRITTEN = 1              # whoever waits for it may be told
+    FAILED = 2               # nobody is told
+
+cdef class ChangeCounts:
+    cdef public object log
+    cdef public list entries
+    cdef public list waiters
+    cdef public uint64_t appended
+    cdef public uint64_t synced
+    cdef public int64_t grown
+    cdef public int64_t most_growth
+    cdef public bint snapshot_due
+
+cdef class DeltaWriter:
+    cdef ChangeCounts _journal
+    cdef ConsumerDeltas _deltas
+    cdef NewMessages _batch      # the records of one write
+    cdef bytes _subject          # of these records
+    cdef list _copies            # what each of them begins with
+    cdef object _marks           # SyncMarks of the committer; None: whoever waits is told after a sync
+    cdef dict _due               # what they say; None: no log is ever synced
+    cdef dict _failed
+
+    cdef int write(self) except -1
+    cdef int _count(self, int64_t size) except -1
+    cpdef bint wants_turn(self)
 
 cdef class ConsumerTable:
     cdef dict _cores             # by b"<stream>.<consumer>"

@@ -14,10 +14,34 @@ class ConsumerNumbers:
     held: dict[int, None]
 
 class ConsumerDeltas:
+    is_due: bool
+    timer: Any
     def __len__(self) -> int: ...
     def discard(self, identity: int) -> None: ...
-    def write(self, log: Any, batch: NewMessages[Any], subject: bytes, marks: list[bytes]) -> int: ...
     def take(self) -> bytes: ...
+
+class ChangeCounts:
+    log: Any
+    entries: list[bytes]
+    waiters: list[Any]
+    appended: int
+    synced: int
+    grown: int
+    most_growth: int
+    snapshot_due: bool
+
+class DeltaWriter:
+    def __init__(
+        self,
+        journal: ChangeCounts,
+        deltas: ConsumerDeltas,
+        marks: Any,
+        *,
+        batch: NewMessages[Any],
+        subject: bytes,
+        copies: list[bytes],
+    ) -> None: ...
+    def wants_turn(self) -> bool: ...
 
 class ConsumerCore:
     tracks: bool

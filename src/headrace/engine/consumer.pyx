@@ -2,7 +2,8 @@
 """The progress of a consumer: its numbers, what changed of them since they were written, and the bytes of that.
 
 `ConsumerNumbers` is what survives a restart, `ConsumerCore` changes it, `ConsumerDeltas` are the consumers that
-have something to be written, `ConsumerTable` finds them by name. No policy: what an acknowledgement means and what goes to whom is
+have something to be written, `DeltaWriter` writes it to their account's journal, `ConsumerTable` finds them by name. No
+policy: what an acknowledgement means and what goes to whom is
 `headrace.jetstream.consumer`'s, whose `AckState` is a `ConsumerCore`. What happens once per message is here, with no
 Python object for it; what is rare (messages sent again, passed over) is in Python's own tables.
 
@@ -15,10 +16,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from cpython.dict cimport PyDict_Contains, PyDict_Size
+
+from headrace.engine.log_core cimport LogAppends
 from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
 from headrace.engine.messages cimport NewMessages, message_t
 from headrace.engine.pending cimport PendingMap, pending_t
 from headrace.engine.structs cimport HR_GUARD, buf_t, hr_hash
+from headrace.errors import LogError
 
 cdef enum:
     KEPT = 4096              # bytes of a list of changes that is empty; a larger one gives its memory back
@@ -434,7 +439,11 @@ cdef void reuse(buf_t *b) noexcept:
 
 
 cdef class ConsumerDeltas:
-    """The consumers of an account that have changes to be written, in the order of their first change."""
+    """The consumers of an account that have changes to be written, in the order of their first change.
+
+    is_due         they have waited for more of them for long enough
+    timer          what ends their waiting; None: nothing does yet
+    """
 
     def __cinit__(self):
         self._cores = {}
@@ -451,6 +460,10 @@ cdef class ConsumerDeltas:
         cdef ConsumerCore core = self._cores.pop(identity, None)
         if core is not None:
             core._is_touched = False
+
+    cdef bint must_turn(self) noexcept:
+        """True if they must be written in a turn, or need a timer because they still wait."""
+        return PyDict_Size(self._cores) > 0 and (self.is_due or self.timer is None)
 
     cdef int put(self, buf_t *out) except -1:
         """Appends the journal's entries of all of them; there are none then."""
@@ -471,32 +484,33 @@ cdef class ConsumerDeltas:
             memcpy(out.data + out.start + head + 1, &size, sizeof(uint32_t))
         return 0
 
-    def write(self, log, NewMessages batch not None, bytes subject not None, list marks not None) -> int:
+    cdef int64_t write(self, log, NewMessages batch, bytes subject, list copies) except -1:
         """Append the journal's entries of all of them to a log, as records with this subject; there are none then.
 
-        There is a record behind each mark, all with the same entries. `batch`, which the log does not keep, is used
-        for that. Give the bytes of the entries. Raises: LogError, the entries are lost then.
+        There is a record behind each of `copies`, all with the same entries. `batch`, which the log does not keep, is
+        used for that. Give the bytes of the entries. Raises: LogError, the entries are lost then.
         """
-        cdef size_t mark_bytes = 0, size, at
-        cdef bytes mark
+        cdef size_t besides = 0, size, at
+        cdef bytes beginning
         cdef message_t *m
-        if not self._cores:
+        if PyDict_Size(self._cores) == 0:
             return 0
         reuse(&self._out)
         self.put(&self._out)
         size = self._out.end
-        for mark in marks:
-            mark_bytes += PyBytes_GET_SIZE(mark)
-        buf_reserve(&self._out, mark_bytes + len(marks) * size)  # nothing moves from here on
+        for beginning in copies:
+            besides += PyBytes_GET_SIZE(beginning)
+        buf_reserve(&self._out, besides + len(copies) * size)  # nothing moves from here on
         batch.clear()
-        for mark in marks:
+        for beginning in copies:
             m = batch.place()
             m.subject, m.subject_len = PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject)
-            m.payload, m.payload_len = self._out.data + self._out.end, <uint32_t> (PyBytes_GET_SIZE(mark) + size)
-            buf_append(&self._out, PyBytes_AS_STRING(mark), PyBytes_GET_SIZE(mark))
+            m.payload, m.payload_len = self._out.data + self._out.end, <uint32_t> (PyBytes_GET_SIZE(beginning) + size)
+            buf_append(&self._out, PyBytes_AS_STRING(beginning), PyBytes_GET_SIZE(beginning))
             buf_append(&self._out, self._out.data, size)
         HR_GUARD(self._out.start == 0)
-        log.append(batch)
+        if not (<LogAppends?> log.appends).append(batch):
+            log.append(batch)
         return size
 
     def take(self) -> bytes:
@@ -510,6 +524,77 @@ cdef class ConsumerDeltas:
             return PyBytes_FromStringAndSize(out.data, out.end)
         finally:
             buf_free(&out)
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+cdef class ChangeCounts:
+    """Counts of a log of changes that is written, as Python and compiled code see them (`headrace.change_log`).
+
+    log                 where changes are written; None: it is not open yet
+    entries, waiters    of this turn: changes that are not written, and who waits until they are
+    appended, synced    number of records appended, and of those of them that are as durable as is promised
+    grown, most_growth  bytes of changes since the last snapshot, and how many there may be until the next
+    snapshot_due        the next thing to be written is a snapshot
+    """
+
+    def __cinit__(self, *_others, **_others_by_name):
+        self.entries = []
+        self.waiters = []
+
+
+cdef class DeltaWriter:
+    """Writes the deltas of an account to its journal without a turn. The journal answers these calls:
+
+        failed(error, waiters)  nothing could be written
+        snapshot_if_grown()     `grown` is over `most_growth`
+
+    `batch`, `subject`, `copies`: as `ConsumerDeltas.write` takes them. `marks`: `SyncMarks` of the committer, or None.
+    """
+
+    def __init__(self, ChangeCounts journal not None, ConsumerDeltas deltas not None, marks, *,
+                 NewMessages batch not None, bytes subject not None, list copies not None):
+        self._journal = journal
+        self._deltas = deltas
+        self._batch = batch
+        self._subject = subject
+        self._copies = copies
+        self._marks = marks
+        if marks is not None:
+            self._due = marks.due
+            self._failed = marks.failed
+
+    cpdef bint wants_turn(self):
+        """True if the journal has something to write in a turn, or deltas need a timer because they still wait."""
+        return len(self._journal.entries) or len(self._journal.waiters) or self._deltas.must_turn()
+
+    cdef int write(self) except -1:
+        """Write the deltas now, if nothing else is to be written: WRITTEN, FAILED or LATER."""
+        cdef ChangeCounts journal = self._journal
+        cdef int64_t size
+        if self._marks is None or journal.log is None or journal.snapshot_due or len(journal.entries) \
+                or len(journal.waiters) or PyDict_Contains(self._failed, journal.log):
+            return LATER
+        try:
+            size = self._deltas.write(journal.log, self._batch, self._subject, self._copies)
+        except LogError as error:
+            journal.failed(error, [])
+            return FAILED
+        if size:
+            self._count(size)
+        return WRITTEN
+
+    cdef int _count(self, int64_t size) except -1:
+        """One more record is in the log, with so many bytes of changes."""
+        cdef ChangeCounts journal = self._journal
+        journal.appended += 1
+        journal.synced = journal.appended
+        journal.grown += size
+        if journal.grown > journal.most_growth:
+            journal.snapshot_if_grown()
+        if self._due is not None and not PyDict_Contains(self._due, journal.log):
+            self._marks.note(journal.log)
+        return 0
 
 
 # ---- names --------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ class AccountJetStream:
     @property
     def has_due(self) -> bool:
         """True if there is something to do in this turn."""
-        return bool(self._touched or self._woken) or self.journal.wants_turn
+        return bool(self._touched or self._woken) or self.journal.writer.wants_turn()
 
     def _serve(self) -> None:
         while self._woken:

@@ -289,7 +289,7 @@ def test_a_snapshot_is_written_when_there_are_as_many_changes_as_without_lanes(
     write = change_log.ChangeWriter._write_snapshot
 
     def counted(writer: change_log.ChangeWriter) -> None:
-        written.append(writer._grown)
+        written.append(writer.grown)
         write(writer)
 
     monkeypatch.setattr(change_log.ChangeWriter, "_write_snapshot", counted)

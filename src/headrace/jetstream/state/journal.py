@@ -10,9 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.change_log import COPY, TWICE, ChangeWriter
-from headrace.engine.consumer import ConsumerDeltas
+from headrace.engine.consumer import ConsumerDeltas, DeltaWriter
 from headrace.engine.messages import NewMessages
-from headrace.errors import LogError
 from headrace.jetstream.state import records as entries
 from headrace.log.port import NewMessage
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.change_log import Note
-    from headrace.core.service import Timer
+    from headrace.errors import LogError
     from headrace.jetstream.state.records import AccountState, ConsumerRecord, StreamRecord
     from headrace.log.port import MessageLog
     from headrace.turns import Turns
@@ -30,8 +29,6 @@ _LINGER_S: Final = 0.02
 
 What a kill loses is delivered again.
 """
-
-_MARKS: Final = [TWICE, COPY]
 
 
 class Journal(ChangeWriter):
@@ -57,11 +54,14 @@ class Journal(ChangeWriter):
 
         Nobody was promised anything: who was is answered after a commit, and that writes it at once.
         """
-        self._marks = turns.marks
-        self._record = NewMessages(NewMessage)
-        self._timer: Timer | None = None
-        self._is_due = False
-        """True once the deltas have waited for long enough."""
+        self.writer: Final = DeltaWriter(
+            self,
+            self.deltas,
+            turns.marks,
+            batch=NewMessages(NewMessage),
+            subject=entries.SUBJECT,
+            copies=[TWICE, COPY],
+        )
 
     def confirm(self, replies: list[bytes]) -> None:
         """Answers with nothing when all that changed until now is durable."""
@@ -72,36 +72,13 @@ class Journal(ChangeWriter):
             for reply in replies:
                 self._turns.host.publish(reply, b"")
 
-    def write_now(self) -> bool | None:
-        """Writes the deltas without a turn; whether those who wait for them may be told at once.
-
-        False: nothing was done, since there is more to write, or who waits is told after a sync. None: it
-        failed, and nobody is told.
-        """
-        marks, log = self._marks, self._log
-        if marks is None or log is None or self.snapshot_due or self._entries or self._waiters:
-            return False
-        if log in marks.failed:
-            return False
-        try:
-            size = self.deltas.write(log, self._record, self._subject, _MARKS)
-        except LogError as error:
-            self._failed(error, [])
-            return None
-        if size:
-            self._appended += 1
-            self._synced = self._appended
-            self._grew(size)
-            if marks.due is not None and log not in marks.due:
-                marks.note(log)
-        return True
-
     def hurry(self) -> None:
         """The deltas are written at the end of this turn."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._is_due = True
+        deltas = self.deltas
+        if deltas.timer is not None:
+            deltas.timer.cancel()
+            deltas.timer = None
+        deltas.is_due = True
 
     def stream(self, record: StreamRecord) -> None:
         self.add(entries.stream(record))
@@ -129,26 +106,20 @@ class Journal(ChangeWriter):
 
     @property
     def idle(self) -> bool:
-        return not (self._is_due and self.deltas) and super().idle
-
-    @property
-    def wants_turn(self) -> bool:
-        """True if deltas must be written now, or need a timer because they still wait."""
-        if self._entries or self._waiters:
-            return True
-        return bool(self.deltas) and (self._is_due or self._timer is None)
+        return not (self.deltas.is_due and self.deltas) and super().idle
 
     def flush(self) -> None:
         super().flush()
-        if self.deltas and self._timer is None:  # most of what changed is written in the same turn
-            self._timer = self._turns.later(_LINGER_S, self._lingered)
+        deltas = self.deltas
+        if deltas and deltas.timer is None:  # most of what changed is written in the same turn
+            deltas.timer = self._turns.later(_LINGER_S, self._lingered)
 
     def _lingered(self) -> None:
-        self._timer = None
-        self._is_due = bool(self.deltas)
+        self.deltas.timer = None
+        self.deltas.is_due = bool(self.deltas)
 
     def gather(self) -> None:
-        self._is_due = False
+        self.deltas.is_due = False
         changes = self.deltas.take()
         if changes:
             self.add(changes)
