@@ -35,13 +35,19 @@ cdef class PointReads:
     cdef uint32_t _count
     cdef uint32_t _room
     cdef uint32_t _hand          # where the next one is given up for another
-    cdef buf_t _data             # what was read last
+    cdef buf_t _data             # what was read last: `_held` bytes, as were asked for, from `_held_from` on
+    cdef int _held_descriptor    # of their file; -1: none are kept
+    cdef uint64_t _held_from
+    cdef size_t _held
+    cdef size_t _held_at         # where the record behind the message that was read last begins in them
+    cdef uint64_t _held_next     # no sequence from there on is below
     cdef readonly uint64_t reads
     """Calls of the system so far, and the bytes that they gave."""
     cdef readonly uint64_t read_bytes
 
     cdef int read(self, uint64_t sequence, uint64_t last, message_t *m) except -1
-    cdef int _take(self, block_t *block, uint64_t start, size_t at, size_t n, hr_record_t *r, message_t *m) except -1
+    cdef bint _hold(self, block_t *block, uint64_t sequence) except -1
+    cdef int _take(self, block_t *block, size_t at, hr_record_t *r, message_t *m) except -1
     cdef block_t *_block_of(self, uint64_t sequence) except? NULL
     cdef uint32_t _place_of(self, uint64_t sequence) noexcept
     cdef block_t *_add(self, uint64_t sequence) except? NULL

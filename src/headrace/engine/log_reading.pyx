@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Single messages of a log, read without Python: by sequence, and the last one of a subject.
 
-A message of a file log is read with one small `pread`. A block is the records from one mark of the sparse index
+A message of a file log is read with one small `pread`, or with none where the one before it was read last. A block is the records from one mark of the sparse index
 (`headrace.log.index`) to the next, about 64 KiB. The first read in a block goes over the headers of its records and
 notes where one begins, about every 4 KiB; a later read begins at the nearest of these marks. They are kept for the
 last BLOCKS blocks: about 350 bytes each.
@@ -84,6 +84,7 @@ cdef class PointReads:
 
     def __cinit__(self, locate, type make not None):
         memset(&self._data, 0, sizeof(buf_t))
+        self._held_descriptor = -1
         self._locate = locate
         self._made = StoredMessages(make)
 
@@ -98,6 +99,7 @@ cdef class PointReads:
         give(self._blocks)
         self._blocks = NULL
         self._count = self._room = 0
+        self._held_descriptor = -1
         buf_free(&self._data)
 
     def message(self, uint64_t sequence, uint64_t last):
@@ -108,6 +110,8 @@ cdef class PointReads:
     def forget(self, int descriptor) -> None:
         """A file is closed, or has other records now."""
         cdef uint32_t i, left = 0
+        if descriptor == self._held_descriptor:
+            self._held_descriptor = -1
         for i in range(self._count):
             if self._blocks[i].descriptor == descriptor:
                 free_block(self._blocks[i])
@@ -126,32 +130,50 @@ cdef class PointReads:
         """Points `m` at a message until the next read: FOUND, or SLOW. The caller knows that it is live."""
         cdef block_t *block = self._block_of(sequence)
         cdef hr_record_t r
-        cdef uint64_t start, stop
-        cdef size_t at = 0, whole
-        cdef Py_ssize_t n
-        cdef uint32_t place
-        if block == NULL or not self._go_over(block, sequence, last):
+        cdef size_t at
+        if block == NULL or not self._go_over(block, sequence, last) or not self._hold(block, sequence):
             return SLOW
-        place = mark_before(block, sequence)
-        start = block.marks[place].offset
-        stop = block.marks[place + 1].offset if place + 1 < block.count else block.gone_over
-        n = self._pread(block.descriptor, 0, min(stop - start, <uint64_t> STEP + HEAD), start)
-        while n >= 0 and at < <size_t> n:
-            if look(self._data.data, n, at, block.salt, &r) != 1:
+        at = self._held_at
+        while at < self._held:
+            if look(self._data.data, self._held, at, block.salt, &r) != 1:
                 return SLOW
-            whole = HEAD + <size_t> r.body
             if r.kind == MESSAGE and r.sequence == sequence:
-                return self._take(block, start, at, n, &r, m)
-            at += whole
+                self._held_at = at + HEAD + <size_t> r.body
+                self._held_next = sequence + 1
+                return self._take(block, at, &r, m)
+            at += HEAD + <size_t> r.body
         return SLOW
 
-    cdef int _take(self, block_t *block, uint64_t start, size_t at, size_t n, hr_record_t *r, message_t *m) except -1:
-        """Checks the body of a record `at` bytes behind `start`, of which all up to `n` was read."""
-        cdef size_t end = at + HEAD + <size_t> r.body
+    cdef bint _hold(self, block_t *block, uint64_t sequence) except -1:
+        """Has the records from the mark before a sequence on in the buffer; False when they cannot be read.
+
+        Records that somebody has gone over stay as they are, but for those of messages that are erased.
+        """
+        cdef uint32_t place = mark_before(block, sequence)
+        cdef uint64_t start = block.marks[place].offset
+        cdef uint64_t stop = block.marks[place + 1].offset if place + 1 < block.count else block.gone_over
+        cdef size_t n = <size_t> min(stop - start, <uint64_t> STEP + HEAD)
+        cdef Py_ssize_t found
+        if self._held_descriptor == block.descriptor and self._held_from == start and self._held == n \
+                and sequence >= self._held_next:
+            return True
+        found = self._pread(block.descriptor, 0, n, start)
+        if found < 0:
+            return False
+        self._held_descriptor = block.descriptor if found == <Py_ssize_t> n else -1
+        self._held_from = start
+        self._held = <size_t> found
+        self._held_at = 0
+        self._held_next = 0
+        return True
+
+    cdef int _take(self, block_t *block, size_t at, hr_record_t *r, message_t *m) except -1:
+        """Checks the body of a record that begins at a place of what is held, and perhaps ends behind that."""
+        cdef size_t end = at + HEAD + <size_t> r.body, n = self._held
         cdef const char *body
         if r.flags & SEALED:
             return SLOW
-        if end > n and self._pread(block.descriptor, n, end - n, start + n) != <Py_ssize_t> (end - n):
+        if end > n and self._pread(block.descriptor, n, end - n, self._held_from + n) != <Py_ssize_t> (end - n):
             return SLOW
         body = self._data.data + at + HEAD
         if hr_crc(block.salt, body, r.body) != r.body_crc:
@@ -162,6 +184,8 @@ cdef class PointReads:
     cdef Py_ssize_t _pread(self, int descriptor, size_t start, size_t n, uint64_t offset) except -2:
         """Reads into the buffer from `start` on, whose first bytes stay. Gives how many; -1: it failed."""
         cdef Py_ssize_t found
+        if start == 0:
+            self._held_descriptor = -1
         if start == 0 and self._data.cap > KEPT >= n:
             buf_free(&self._data)
         if start + n > self._data.cap:

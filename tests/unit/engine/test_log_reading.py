@@ -93,11 +93,42 @@ def test_a_second_read_in_a_block_is_one_small_read(records: Records) -> None:
     records.write(pack(1, *[b"p" * 100] * 300))
     records.last = 300
     assert records.read(300) is not None
-    for sequence in (1, 150, 299, 300):
+    for sequence in (1, 150, 300, 299):
         calls, size = records.cost(sequence)
         assert calls == 1
         assert size <= STEP + HEADER_BYTES
     assert records.asked == [300]
+
+
+def test_messages_in_order_are_read_together(records: Records) -> None:
+    payloads = [b"%d" % n * (n % 40) for n in range(600)]
+    records.write(pack(1, *payloads))
+    records.last = len(payloads)
+    assert records.read(records.last) is not None
+    before = records.points.reads
+    for sequence in range(1, records.last + 1):
+        assert records.read(sequence) == stored(sequence, payloads[sequence - 1])
+    read = records.points.reads - before
+    assert read * STEP <= 2 * len(pack(1, *payloads))
+    assert records.cost(records.last)[0] == 1, "no message behind the last one"
+    assert records.cost(records.last - 1)[0] == 1, "it is before the one that was read"
+
+
+def test_a_message_behind_a_large_one_is_read_after_it(records: Records) -> None:
+    records.write(pack(1, b"1", b"L" * 9000, b"3", b"4"))
+    records.last = 4
+    for _ in range(2):
+        for sequence, payload in enumerate((b"1", b"L" * 9000, b"3", b"4"), 1):
+            assert records.read(sequence) == stored(sequence, payload)
+
+
+def test_what_was_read_is_not_kept_of_a_file_that_has_other_records_now(records: Records) -> None:
+    records.write(pack(1, b"one", b"two"))
+    records.last = 2
+    assert records.read(1) == stored(1, b"one")
+    records.points.forget(records._file.fileno())
+    records.write(pack(1, b"ONE", b"TWO"), 0)
+    assert records.read(2) == stored(2, b"TWO")
 
 
 def test_a_small_message_beside_large_ones_is_read_without_them(records: Records) -> None:
