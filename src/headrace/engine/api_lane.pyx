@@ -9,6 +9,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memchr, memcmp
 
 from headrace.engine.batches cimport Block, Outgoing, part_t, record_t
+from headrace.engine.consumer cimport DueWork
 from headrace.engine.direct_gets cimport DirectGets
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, Lane
 from headrace.engine.pulls cimport SinglePulls
@@ -46,18 +47,17 @@ cdef inline str name_of(part_t text):
 
 
 cdef class ApiLane(Lane):
-    """Requests that came to `<prefix>>`; answers are written to `out`. The account has:
+    """Requests that came to `<prefix>>`; answers are written to `out`. The account has, besides its `DueWork`:
 
         streams    by name; their `direct_gets`, and their consumers by name, the `single_pulls` of whose `delivery` answer
-        has_due    whether there is something to do in a turn
     """
 
     cdef Outgoing _out
     cdef bytes _prefix
-    cdef object _account
+    cdef DueWork _account
     cdef bint _has_delivered     # since it was finished
 
-    def __init__(self, Outgoing out not None, bytes prefix not None, account):
+    def __init__(self, Outgoing out not None, bytes prefix not None, DueWork account not None):
         self._out = out
         self._prefix = prefix
         self._account = account
@@ -101,4 +101,4 @@ cdef class ApiLane(Lane):
         if not self._has_delivered:
             return False
         self._has_delivered = False
-        return self._account.has_due
+        return self._account.is_there()

@@ -36,6 +36,7 @@ cdef class ConsumerCore:
     cdef public uint64_t known_lowest
     cdef public bint is_stuck
     cdef public int64_t active_ns
+    cdef public uint64_t epoch
     cdef public uint64_t most_pending
     cdef public bint settles_alone
     cdef public tuple waits_again
@@ -104,6 +105,12 @@ cdef class DeltaWriter:
     cdef int write(self) except -1
     cdef int _count(self, int64_t size) except -1
     cpdef bint wants_turn(self)
+
+cdef class DueWork:
+    cdef public dict touched
+    cdef public dict woken
+    cdef public DeltaWriter writer
+    cdef bint is_there(self) except -1
 
 cdef class ConsumerTable:
     cdef dict _cores             # by b"<stream>.<consumer>"

@@ -54,6 +54,7 @@ class ConsumerCore:
     known_lowest: int
     is_stuck: bool
     active_ns: int
+    epoch: int
     most_pending: int
     settles_alone: bool
     waits_again: tuple[dict[int, None] | set[int], ...] | None
@@ -75,6 +76,13 @@ class ConsumerCore:
     def note_held(self, sequence: int, *, freed: bool = False) -> None: ...
     def forget_changes(self) -> None: ...
     def take_delta(self) -> bytes: ...
+
+class DueWork:
+    touched: dict[Any, None]
+    woken: dict[Any, None]
+    writer: DeltaWriter
+    @property
+    def has_due(self) -> bool: ...
 
 class ConsumerTable:
     def __len__(self) -> int: ...

@@ -139,6 +139,7 @@ cdef class ConsumerCore:
     is_stuck                 what the shown floor waits for was given up: it moves when nothing is pending any more
     tracks                   deliveries await their acknowledgement
     active_ns                when a client was last heard of, for consumers that go when they are not used
+    epoch                    of the stream, when it was last looked at what is not there any more
     most_pending             messages that may be pending; 0: any number
     settles_alone            a plain acknowledgement is of one message and concerns nobody else; may change at any time
     waits_again              tables of messages that are not to be sent again once they are acknowledged; None: none are
@@ -595,6 +596,27 @@ cdef class DeltaWriter:
         if self._due is not None and not PyDict_Contains(self._due, journal.log):
             self._marks.note(journal.log)
         return 0
+
+
+cdef class DueWork:
+    """Work of an account that is due at the end of its turn.
+
+    `touched`: streams that have something to append or to be counted; `woken`: whoever is to be served; `writer`:
+    writes what changed of consumers, None before there is one.
+    """
+
+    def __cinit__(self, *_others, **_others_by_name):
+        self.touched = {}
+        self.woken = {}
+
+    @property
+    def has_due(self) -> bool:
+        """True if there is something to do in this turn."""
+        return self.is_there()
+
+    cdef bint is_there(self) except -1:
+        """`has_due`, for compiled code."""
+        return len(self.touched) > 0 or len(self.woken) > 0 or self.writer is not None and self.writer.wants_turn()
 
 
 # ---- names --------------------------------------------------------------------------------------

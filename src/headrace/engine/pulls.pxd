@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.engine.batches cimport Outgoing, part_t
 from headrace.engine.consumer cimport ConsumerCore
+from headrace.engine.lanes cimport StreamCounts
 from headrace.engine.log_reading cimport LogReads
 
 cdef class PendingNumbers:
@@ -14,7 +15,7 @@ cdef class PendingNumbers:
 
 cdef class SinglePulls:
     cdef object _consumer
-    cdef object _stream
+    cdef StreamCounts _stream
     cdef ConsumerCore _core
     cdef bytes _prefix
     cdef object _waiting

@@ -56,7 +56,7 @@ cdef class SinglePulls:
         cdef message_t m
         cdef object consumer = self._consumer
         cdef ConsumerCore core = self._core
-        cdef LogReads reads = self._stream.direct_gets.reads
+        cdef LogReads reads = (<object> self._stream).direct_gets.reads
         cdef uint64_t position = max(core.next_sequence, core.passed_to)
         cdef uint64_t start = position, following = 0, last
         cdef int64_t now, left = 1
@@ -71,7 +71,7 @@ cdef class SinglePulls:
             return False
         last = self._stream.last_sequence
         if start < last and counter.next_sequence == position and counter.counted_to == <int64_t> last \
-                and counter.epoch == self._stream.epoch:
+                and counter.epoch == <int64_t> self._stream.epoch:
             left = counter.counted
         elif start < last:
             left = consumer.pending_counter.count(position)
@@ -108,9 +108,10 @@ cdef class SinglePulls:
     cdef bint _must_wait(self) except -1:
         """Tell whether others are served before, or the consumer cannot send anything new now."""
         cdef object consumer = self._consumer
+        cdef ConsumerCore core = self._core
         return consumer.stopped or self._waiting or consumer.redelivery.queue or consumer.serving.skips \
-            or not consumer.is_current or not self._is_free() \
-            or 0 < self._core.most_pending <= self._core.pending.count
+            or core.epoch != self._stream.epoch or not self._is_free() \
+            or 0 < core.most_pending <= core.pending.count
 
     cdef bint _find(self, LogReads reads, uint64_t *start, uint64_t *following) except -1:
         """Moves `start` on to the first sequence with a message, and says the one after that.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from headrace.engine.consumer import ConsumerTable
+from headrace.engine.consumer import ConsumerTable, DueWork
 from headrace.errors import LogError
 from headrace.jetstream.advisories import Advisories
 from headrace.jetstream.limits import ApiCounters, Quota, Tiers
@@ -66,9 +66,11 @@ class Shared(Protocol):
         """Bytes that the streams of all accounts may grow to, as far as they are bounded."""
 
 
-class AccountJetStream:
+class AccountJetStream(DueWork):
     """Fulfils `ports.AccountPort`. The stores stay their owner's to close."""
 
+    touched: dict[StreamPort, None]
+    woken: dict[Served, None]
     assets: Assets
     journal: Journal
     host: Host
@@ -91,8 +93,6 @@ class AccountJetStream:
         self.broken: dict[str, str] = {}
         """Streams that are stored and not served, and why."""
         self._routes: dict[int, Callable[[Any], object]] = {}
-        self._touched: dict[StreamPort, None] = {}
-        self._woken: dict[Served, None] = {}
         self._again: dict[Served, None] = {}
         """Consumers and readers that have more to do than fits into one turn."""
 
@@ -128,30 +128,25 @@ class AccountJetStream:
 
     def touch(self, stream: StreamPort) -> None:
         """A stream has publications to append, or messages of it went: it is looked at in this turn."""
-        self._touched[stream] = None
+        self.touched[stream] = None
 
     def wake(self, served: Served) -> None:
         """Serve a consumer or a source reader at the end of this turn."""
-        self._woken[served] = None
+        self.woken[served] = None
 
     def flush(self) -> None:
         """Appends what was published so far: whoever asks now, asks after it."""
-        while self._touched:
-            stream, _ = self._touched.popitem()
+        while self.touched:
+            stream, _ = self.touched.popitem()
             known = self.streams.get(stream.name)
             if known is not None and known is stream:
                 self._guarded(stream.flush)
                 self._guarded(self.quota.usage.measure, stream)
 
-    @property
-    def has_due(self) -> bool:
-        """True if there is something to do in this turn."""
-        return bool(self._touched or self._woken) or self.journal.writer.wants_turn()
-
     def _serve(self) -> None:
-        while self._woken:
-            served = next(iter(self._woken))
-            del self._woken[served]
+        while self.woken:
+            served = next(iter(self.woken))
+            del self.woken[served]
             if self._guarded(served.serve):
                 if not self._again:
                     self.turns.later(_AT_ONCE, self._continue)
@@ -159,7 +154,7 @@ class AccountJetStream:
 
     def _continue(self) -> None:
         again, self._again = self._again, {}
-        self._woken.update(again)
+        self.woken.update(again)
 
     # -- messages --------------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ class AccountService(AccountJetStream):
                 self.assets.gather,
                 syncs_at_once=self.system.sync is SyncPolicy.GROUP,
             )
+            self.writer = self.journal.writer
             self.journal.snapshot_due = recovery.damaged
             recovery.run(state)
         except LogError as error:

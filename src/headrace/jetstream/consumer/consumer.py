@@ -116,7 +116,6 @@ class Consumer:
         self.created_ns = created_ns
         self.stopped = False
         self._is_new = state is None
-        self._epoch = stream.epoch
         self.state: Final = state or ConsumerState()
         self.acks: Final = Acks(self)
         """The list into which `sort_acks` puts acknowledgements for this consumer."""
@@ -125,6 +124,7 @@ class Consumer:
         self.filters = filters_of(config)
         self.advisories = ConsumerAdvisories(self.account, stream.name, name)
         self.tracker = AckState(config.ack_policy, self.state, self.account.journal.deltas)
+        self.tracker.epoch = stream.epoch
         self.pending_counter = PendingCounter(stream, self.filters)
         self.delivery: Final[DeliveryStrategy[Any]] = (
             PushDelivery(self) if config.deliver_subject else PullDelivery(self)
@@ -331,7 +331,7 @@ class Consumer:
     def trimmed(self) -> None:
         """Messages may have gone by the stream's limits or their age."""
         stream, tracker = self.stream, self.tracker
-        self._epoch = stream.epoch
+        tracker.epoch = stream.epoch
         first = stream.log.state().first_sequence
         if 0 < tracker.lowest() < first:
             for sequence in sorted(sequence for sequence in tracker.pending if sequence < first):
@@ -373,7 +373,7 @@ class Consumer:
             self.redelivery.forget(sequence)
         lost = {*absent(self.serving.skips)}
         self.serving.skip_no_more(lambda sequence: sequence < first or sequence in lost)
-        self._epoch = self.stream.epoch
+        tracker.epoch = self.stream.epoch
         self.wake()
 
     def _drop_missing(self) -> None:
@@ -398,7 +398,7 @@ class Consumer:
     @property
     def is_current(self) -> bool:
         """State: it knows of all messages that went from the stream."""
-        return self._epoch == self.stream.epoch
+        return self.tracker.epoch == self.stream.epoch
 
     @property
     def ack_prefix(self) -> bytes:

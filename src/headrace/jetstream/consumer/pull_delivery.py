@@ -82,7 +82,7 @@ class PullDelivery:
             consumer,
             consumer.tracker,
             consumer.ack_prefix,
-            self._pulls,
+            self._pulls.queue,
             is_plain=not consumer.filters
             and not consumer.paused_until_ns
             and not config.headers_only

@@ -61,7 +61,7 @@ class Pulls:
     """The requests of one consumer. `heartbeat(inbox)` sends an idle heartbeat; `due` looks at them again."""
 
     __slots__ = (
-        "_alarm", "_checked_ns", "_groups", "_heartbeat", "_host", "_maximum", "_queue", "_turns", "plain",
+        "_alarm", "_checked_ns", "_groups", "_heartbeat", "_host", "_maximum", "_turns", "plain", "queue",
     )  # fmt: skip
 
     def __init__(
@@ -80,16 +80,17 @@ class Pulls:
         self._groups = groups
         self._heartbeat = heartbeat
         self._alarm = Alarm(turns, due)
-        self._queue: deque[Waiting] = deque()
+        self.queue: Final[deque[Waiting]] = deque()
+        """The requests that wait, in the order in which they are served."""
         self._checked_ns = 0
         self.plain = True
         """True if every waiting request takes any message: none has a limit of bytes."""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
     def __iter__(self) -> Iterator[Waiting]:
-        return iter(self._queue)
+        return iter(self.queue)
 
     def status(self, inbox: bytes, line: str, headers: bytes = b"") -> None:
         block = b"NATS/1.0 %s\r\n%s\r\n" % (line.encode(), headers)
@@ -103,26 +104,26 @@ class Pulls:
     def add(self, waiting: Waiting) -> None:
         """Takes its place in the queue; refused when that is full, silently if it expects heartbeats."""
         now = self._turns.now_ns()
-        if len(self._queue) >= self._maximum and now - self._checked_ns > _FULL_CHECK_NS:
+        if len(self.queue) >= self._maximum and now - self._checked_ns > _FULL_CHECK_NS:
             self.process(end=False)
-        if len(self._queue) >= self._maximum:
+        if len(self.queue) >= self._maximum:
             if not waiting.heartbeat_ns:
                 self.status(waiting.inbox, "409 Exceeded MaxWaiting")
             return
         if self._groups.is_prioritized:
             self._insert(waiting)
         else:
-            self._queue.append(waiting)
+            self.queue.append(waiting)
         if waiting.room > 0:
             self.plain = False
         self._arm(waiting)
 
     def _insert(self, waiting: Waiting) -> None:
         """Behind all of the same or a lower number: the lowest number is served first."""
-        place = len(self._queue)
-        while place and self._queue[place - 1].priority > waiting.priority:
+        place = len(self.queue)
+        while place and self.queue[place - 1].priority > waiting.priority:
             place -= 1
-        self._queue.insert(place, waiting)
+        self.queue.insert(place, waiting)
 
     def _arm(self, waiting: Waiting) -> None:
         for due in (waiting.expires_ns, waiting.next_heartbeat_ns):
@@ -133,18 +134,18 @@ class Pulls:
         """Tell every waiting client, by a status line, why no message comes any more; with `told`, also how
         many are missing.
         """
-        for waiting in self._queue:
+        for waiting in self.queue:
             self.status(waiting.inbox, line, waiting.left() if told else b"")
         self.stop()
 
     def stop(self) -> None:
-        self._queue.clear()
+        self.queue.clear()
         self._alarm.cancel()
         self.plain = True
 
     def _remove_first(self) -> None:
-        self._queue.popleft()
-        if not self._queue:
+        self.queue.popleft()
+        if not self.queue:
             self.plain = True
             self._alarm.rest()
 
@@ -152,9 +153,9 @@ class Pulls:
 
     def only(self) -> Waiting | None:
         """The request that everything goes to for now; None when each message must find its own."""
-        if not self.plain or self._groups.chooses or len(self._queue) != 1:
+        if not self.plain or self._groups.chooses or len(self.queue) != 1:
             return None
-        first = self._queue[0]
+        first = self.queue[0]
         now = self._turns.now_ns()
         if (first.expires_ns and now > first.expires_ns) or self._host.backlog(first.inbox) is None:
             return None
@@ -169,12 +170,12 @@ class Pulls:
             return
         if first.heartbeat_ns:
             first.next_heartbeat_ns = now_ns + first.heartbeat_ns
-        if len(self._queue) > 1:
-            self._queue.popleft()
+        if len(self.queue) > 1:
+            self.queue.popleft()
             if self._groups.is_prioritized:
                 self._insert(first)
             else:
-                self._queue.append(first)
+                self.queue.append(first)
 
     def next(self, size: int, pending: int, ack_pending: int) -> Waiting | None:
         """The request that a message of `size` bytes goes to: the first, which is told of it by `took`.
@@ -184,17 +185,17 @@ class Pulls:
         """
         now = self._turns.now_ns()
         cycled = 0
-        while self._queue:
-            first = self._queue[0]
+        while self.queue:
+            first = self.queue[0]
             if first.expires_ns and now >= first.expires_ns:
                 self.status(first.inbox, "408 Request Timeout", first.left())
                 self._remove_first()
                 continue
             verdict = self._groups.judge(first, pending, ack_pending)
             if verdict == self._groups.LATER:
-                self._queue.rotate(-1)
+                self.queue.rotate(-1)
                 cycled += 1
-                if cycled >= len(self._queue):
+                if cycled >= len(self.queue):
                     return None
                 continue
             if verdict == self._groups.WRONG:
@@ -233,7 +234,7 @@ class Pulls:
         self._checked_ns = now = self._turns.now_ns()
         wanted = due = 0
         kept: deque[Waiting] = deque()
-        for waiting in self._queue:
+        for waiting in self.queue:
             if waiting.expires_ns and now >= waiting.expires_ns:
                 self.status(waiting.inbox, "408 Request Timeout", waiting.left())
                 continue
@@ -252,7 +253,8 @@ class Pulls:
             if waiting.expires_ns:
                 due = min(due or waiting.expires_ns, waiting.expires_ns)
             kept.append(waiting)
-        self._queue = kept
+        self.queue.clear()
+        self.queue.extend(kept)
         if not kept:
             self.plain = True
             self._alarm.rest()
