@@ -573,8 +573,11 @@ cdef class DeltaWriter:
         """Write the deltas now, if nothing else is to be written: WRITTEN, FAILED or LATER."""
         cdef ChangeCounts journal = self._journal
         cdef int64_t size
-        if self._marks is None or journal.log is None or journal.snapshot_due or len(journal.entries) \
-                or len(journal.waiters) or PyDict_Contains(self._failed, journal.log):
+        if self._marks is None or journal.snapshot_due or len(journal.entries) or len(journal.waiters):
+            return LATER
+        if journal.log is None:
+            return LATER if len(self._deltas) else WRITTEN
+        if PyDict_Contains(self._failed, journal.log):
             return LATER
         try:
             size = self._deltas.write(journal.log, self._batch, self._subject, self._copies)

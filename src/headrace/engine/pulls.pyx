@@ -36,7 +36,7 @@ cdef class SinglePulls:
     prefix        `$JS.ACK.<stream>.<consumer>.`
     waiting       the requests that wait, which are served before
     max_expires   ns that a request may wait; 0: any
-    first_wait    ns until a message that went out once is sent again
+    first_wait    ns until it is looked whether a message that goes out now is to be sent again
     """
 
     def __init__(self, consumer, ConsumerCore core not None, bytes prefix not None, waiting, *, bint is_plain,

@@ -16,6 +16,7 @@ from headrace.jetstream.consumer.inactivity import PullInactivity
 from headrace.jetstream.consumer.port import DeliveryInfo
 from headrace.jetstream.consumer.priority_groups import PriorityGroups
 from headrace.jetstream.consumer.pulls import Pulls, Waiting
+from headrace.jetstream.consumer.redelivery import SLACK_NS
 from headrace.jetstream.consumer.serving import PAGE_BYTES
 from headrace.protocol.durations import format_ns
 from headrace.protocol.jetstream.configs import PriorityPolicy
@@ -90,7 +91,7 @@ class PullDelivery:
             and consumer.tracker.tracks
             and config.priority_policy is PriorityPolicy.NONE,
             max_expires=max(config.max_expires, 0),
-            first_wait=consumer.redelivery.wait_for(0, 0),
+            first_wait=consumer.redelivery.wait_for(0, 0) + SLACK_NS,
         )
 
     def pull(self, reply: bytes, body: bytes) -> None:
