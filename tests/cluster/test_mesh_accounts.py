@@ -50,13 +50,13 @@ ANSWERING: Final[dict[str, Any]] = {"user": "answering", "pass": "p"}
 
 def test_accounts_do_not_see_each_other(mesh: Mesh) -> None:
     ours, theirs = mesh.join_all(**A), mesh.join_all(**B)
-    sids = [party.subscribe("inside.>") for party in theirs]
+    sids = [client.subscribe("inside.>") for client in theirs]
     mesh.converge(**A)
     mesh.converge(**B)
 
-    for party in ours:
-        assert not party.has_responders("inside.x")
-        party.publish("inside.x", "secret")
+    for client in ours:
+        assert not client.has_responders("inside.x")
+        client.publish("inside.x", "secret")
     mesh.fence(*ours, **A)
 
     assert counts(theirs, sids) == [0] * len(theirs)
@@ -64,23 +64,23 @@ def test_accounts_do_not_see_each_other(mesh: Mesh) -> None:
 
 def test_an_imported_stream_reaches_every_node_once(mesh: Mesh) -> None:
     ours, theirs = mesh.join_all(**A), mesh.join_all(**B)
-    plain = [party.subscribe("from.out.>") for party in theirs]
-    queue = [party.subscribe("from.out.x", "g") for party in theirs]
-    own = [party.subscribe("out.x") for party in ours]
+    plain = [client.subscribe("from.out.>") for client in theirs]
+    queue = [client.subscribe("from.out.x", "g") for client in theirs]
+    own = [client.subscribe("out.x") for client in ours]
     mesh.converge(**A)
 
-    for who, party in enumerate(ours):
+    for who, client in enumerate(ours):
         for number in range(40):
-            party.publish("out.x", f"{who}.{number}", {"A": "b"})
+            client.publish("out.x", f"{who}.{number}", {"A": "b"})
     mesh.fence(*ours, **A)
 
     wanted = Counter(f"{who}.{number}".encode() for who in range(len(ours)) for number in range(40))
-    for party, sid in zip((*theirs, *ours), (*plain, *own), strict=True):
-        found = party.got(sid)
+    for client, sid in zip((*theirs, *ours), (*plain, *own), strict=True):
+        found = client.got(sid)
         assert Counter(message.payload for message in found) == wanted
-        subject = "out.x" if party in ours else "from.out.x"
+        subject = "out.x" if client in ours else "from.out.x"
         assert {(message.subject, message.header("A")) for message in found} == {(subject, "b")}
-    shared = [message for party, sid in zip(theirs, queue, strict=True) for message in party.got(sid)]
+    shared = [message for client, sid in zip(theirs, queue, strict=True) for message in client.got(sid)]
     assert Counter(message.payload for message in shared) == wanted
 
 
@@ -102,7 +102,7 @@ def test_an_imported_service_is_called_from_every_node(mesh: Mesh) -> None:
 
 def test_an_imported_service_of_a_queue_group_answers_once(mesh: Mesh) -> None:
     ours, theirs = mesh.join_all(**A), mesh.join_all(**B)
-    sids = [party.subscribe("svc.one", "g") for party in ours]
+    sids = [client.subscribe("svc.one", "g") for client in ours]
     mesh.converge(**A)
 
     asked = [(asking, asking.ask("call.one", str(number))) for asking in theirs for number in range(20)]
@@ -142,37 +142,37 @@ def test_nobody_behind_an_imported_service_is_said(mesh: Mesh) -> None:
 
 def test_what_a_user_may_not_say_reaches_no_node(mesh: Mesh) -> None:
     limited, ours = mesh.join_all(**LIMITED), mesh.join_all(**A)
-    free = [party.subscribe("free.>") for party in ours]
-    closed = [party.subscribe("closed.>") for party in ours]
+    free = [client.subscribe("free.>") for client in ours]
+    closed = [client.subscribe("closed.>") for client in ours]
     mesh.converge(**A)
 
-    for party in limited:
-        party.publish("closed.x", "no")
-        party.publish("free.x", "yes")
-        party.sync()
+    for client in limited:
+        client.publish("closed.x", "no")
+        client.publish("free.x", "yes")
+        client.sync()
         expected = "-err 'permissions violation for publish to \"closed.x\"'"
-        assert [problem.lower() for problem in party.problems] == [expected]
-    for party, allowed, refused in zip(ours, free, closed, strict=True):
-        assert {message.payload for message in party.take(allowed, len(limited))} == {b"yes"}
-        assert party.got(refused) == []
+        assert [problem.lower() for problem in client.problems] == [expected]
+    for client, allowed, refused in zip(ours, free, closed, strict=True):
+        assert {message.payload for message in client.take(allowed, len(limited))} == {b"yes"}
+        assert client.got(refused) == []
 
 
 def test_what_a_user_may_not_hear_comes_from_no_node(mesh: Mesh) -> None:
     limited, ours = mesh.join_all(**LIMITED), mesh.join_all(**A)
-    wide = [party.subscribe("free.>") for party in limited]
-    for party in limited:
-        party.subscribe("closed.y")
-        party.subscribe("free.secret", "g")
+    wide = [client.subscribe("free.>") for client in limited]
+    for client in limited:
+        client.subscribe("closed.y")
+        client.subscribe("free.secret", "g")
     mesh.converge(**A)
 
-    for party in ours:
-        assert not party.has_responders("closed.y")
-        party.publish("free.secret", "no")
-        party.publish("free.y", "yes")
+    for client in ours:
+        assert not client.has_responders("closed.y")
+        client.publish("free.secret", "no")
+        client.publish("free.y", "yes")
     mesh.fence(*ours, **A)
 
-    for party, sid in zip(limited, wide, strict=True):
-        assert [message.payload for message in party.got(sid)] == [b"yes"] * len(ours)
+    for client, sid in zip(limited, wide, strict=True):
+        assert [message.payload for message in client.got(sid)] == [b"yes"] * len(ours)
 
 
 def test_answers_are_allowed_where_they_were_asked_for_over_a_route(mesh: Mesh) -> None:
@@ -191,16 +191,16 @@ def test_answers_are_allowed_where_they_were_asked_for_over_a_route(mesh: Mesh) 
 
 
 def test_a_mapping_is_applied_where_a_message_is_published_and_nowhere_else(mesh: Mesh) -> None:
-    parties = mesh.join_all(**A)
-    sids = [party.subscribe("map.*") for party in parties]
+    clients = mesh.join_all(**A)
+    sids = [client.subscribe("map.*") for client in clients]
     mesh.converge(**A)
 
-    for party in parties:
-        party.publish("map.in", "x")
-    mesh.fence(*parties, **A)
+    for client in clients:
+        client.publish("map.in", "x")
+    mesh.fence(*clients, **A)
 
-    for party, sid in zip(parties, sids, strict=True):
-        assert [message.subject for message in party.got(sid)] == ["map.out"] * len(parties)
+    for client, sid in zip(clients, sids, strict=True):
+        assert [message.subject for message in client.got(sid)] == ["map.out"] * len(clients)
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,13 @@ def registered(node: Node) -> RoutePeer:
 
 def assert_whole(mesh: Mesh) -> None:
     """Every node still delivers to every node, and nothing twice."""
-    parties = mesh.join_all()
-    sids = [party.subscribe("whole") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("whole") for client in clients]
     mesh.converge()
-    for party in parties:
-        party.publish("whole", "x")
-    mesh.fence(*parties)
-    assert counts(parties, sids) == [len(parties)] * len(parties)
+    for client in clients:
+        client.publish("whole", "x")
+    mesh.fence(*clients)
+    assert counts(clients, sids) == [len(clients)] * len(clients)
 
 
 def test_another_cluster_is_refused(mesh: Mesh) -> None:
@@ -147,7 +147,7 @@ def test_what_means_nothing_is_ignored(mesh: Mesh, said: bytes) -> None:
 
 
 def test_an_identity_is_taken_once(mesh: Mesh) -> None:
-    own, others = mesh.join(0).info["server_id"], [party.info["server_id"] for party in mesh.join_all()[1:]]
+    own, others = mesh.join(0).info["server_id"], [client.info["server_id"] for client in mesh.join_all()[1:]]
     for name in (own, *others):
         peer = peer_of(mesh.nodes[0], name)
         peer.say_connect(**WELCOME)
@@ -161,29 +161,29 @@ def test_an_identity_is_taken_once(mesh: Mesh) -> None:
 
 
 def test_a_flood_of_interest_is_taken_in_and_forgotten(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("beside") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("beside") for client in clients]
     mesh.converge()
     peers = [registered(node) for node in mesh.nodes]
-    for peer, party in zip(peers, parties, strict=True):
+    for peer, client in zip(peers, clients, strict=True):
         peer.send(b"".join(b"RS+ $G flood.%d\r\n" % number for number in range(50_000)))
-        party.publish("beside", "x")
-    mesh.fence(*parties)
-    assert counts(parties, sids) == [len(parties)] * len(parties)
-    for peer, party in zip(peers, parties, strict=True):
+        client.publish("beside", "x")
+    mesh.fence(*clients)
+    assert counts(clients, sids) == [len(clients)] * len(clients)
+    for peer, client in zip(peers, clients, strict=True):
         peer.sync()
-        assert party.has_responders("flood.0")
-        assert party.has_responders("flood.49999")
+        assert client.has_responders("flood.0")
+        assert client.has_responders("flood.49999")
 
     for peer in peers:
         peer.close()
-    while any(party.has_responders("flood.49999") or party.has_responders("flood.0") for party in parties):
+    while any(client.has_responders("flood.49999") or client.has_responders("flood.0") for client in clients):
         mesh.converge()
 
 
 def test_a_peer_that_stops_reading_is_left_behind(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("much") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("much") for client in clients]
     peers = [registered(node) for node in mesh.nodes]
     for peer in peers:
         peer.send(b"RS+ $G much\r\nRS+ $G asleep\r\n")
@@ -191,14 +191,14 @@ def test_a_peer_that_stops_reading_is_left_behind(mesh: Mesh) -> None:
     mesh.converge()
 
     payload, batch, total = b"x" * 500_000, 4, 80
-    heard = [0] * len(parties)
+    heard = [0] * len(clients)
     for _ in range(total // batch):  # more than a socket holds; who reads is not held up
         for _ in range(batch):
-            parties[0].publish("much", payload)
-        mesh.fence(parties[0])
-        heard = [before + now for before, now in zip(heard, counts(parties, sids), strict=True)]
-    assert heard == [total] * len(parties)
-    wait_until(lambda: not parties[0].has_responders("asleep"), "the first node gave its peer up")
+            clients[0].publish("much", payload)
+        mesh.fence(clients[0])
+        heard = [before + now for before, now in zip(heard, counts(clients, sids), strict=True)]
+    assert heard == [total] * len(clients)
+    wait_until(lambda: not clients[0].has_responders("asleep"), "the first node gave its peer up")
 
     taken = 0
     while not peers[0].closed:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 BURST: Final = 400
 LAME_DUCK: Final = 'lame_duck_grace_period: "100ms"\nlame_duck_duration: "30s"\n'
@@ -31,7 +31,7 @@ class Traffic:
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-        self.parties: dict[int, Party] = {}
+        self.clients: dict[int, MeshClient] = {}
         self.plain: dict[int, int] = {}
         self.queue: dict[int, int] = {}
         self.sent: list[str] = []
@@ -41,35 +41,35 @@ class Traffic:
             self.enter(at)
 
     def enter(self, at: int) -> None:
-        party = self.parties[at] = self.mesh.join(at)
-        self.plain[at] = party.subscribe("load")
-        self.queue[at] = party.subscribe("load", "g")
+        client = self.clients[at] = self.mesh.join(at)
+        self.plain[at] = client.subscribe("load")
+        self.queue[at] = client.subscribe("load", "g")
         self.heard[at] = []
-        party.sync()
+        client.sync()
 
     def burst(self, *who: int) -> list[str]:
         """What these have published now; nobody waits for it."""
         begin = len(self.sent)
         for number in range(begin, begin + BURST):
             for at in who:
-                self.parties[at].publish("load", f"{at}.{number}")
+                self.clients[at].publish("load", f"{at}.{number}")
                 self.sent.append(f"{at}.{number}")
         return self.sent[begin:]
 
     def take(self, *who: int) -> None:
         """Notes what these have got by now."""
         for at in who:
-            party = self.parties[at]
-            if self.mesh.nodes[at].running is party.server:
-                party.sync()
+            client = self.clients[at]
+            if self.mesh.nodes[at].running is client.server:
+                client.sync()
             else:
-                party.take_in_the_rest()
-            self.heard[at] += texts(party.taken(self.plain[at]))
-            self.served += texts(party.taken(self.queue[at]))
+                client.take_in_the_rest()
+            self.heard[at] += texts(client.taken(self.plain[at]))
+            self.served += texts(client.taken(self.queue[at]))
 
     def settle(self, *who: int) -> None:
         """Everything that these have published has arrived where it should."""
-        self.mesh.fence(*(self.parties[at] for at in who))
+        self.mesh.fence(*(self.clients[at] for at in who))
         self.take(*who)
 
 
@@ -146,8 +146,8 @@ def test_a_node_that_is_a_lame_duck_is_not_offered_any_more(build: Callable[...,
     everyone = mesh.up()
     mesh.converge()
     urls = [f"127.0.0.1:{node.port}" for node in mesh.nodes]
-    for party in traffic.parties.values():
-        wait_until(lambda p=party: p.sync() or sorted(p.info["connect_urls"]) == sorted(urls), "all offered")
+    for client in traffic.clients.values():
+        wait_until(lambda p=client: p.sync() or sorted(p.info["connect_urls"]) == sorted(urls), "all offered")
 
     leaving = everyone[-1]
     before = traffic.burst(*everyone)
@@ -156,11 +156,11 @@ def test_a_node_that_is_a_lame_duck_is_not_offered_any_more(build: Callable[...,
     rest = everyone[:-1]
     after = traffic.burst(*rest)
     for at in rest:
-        party = traffic.parties[at]
+        client = traffic.clients[at]
         wait_until(
-            lambda p=party: p.sync() or sorted(p.info["connect_urls"]) == sorted(urls[:-1]), "not offered"
+            lambda p=client: p.sync() or sorted(p.info["connect_urls"]) == sorted(urls[:-1]), "not offered"
         )
-    warned = traffic.parties[leaving].wire
+    warned = traffic.clients[leaving].wire
     warned.take_through(b'"ldm":true')
     assert mesh.nodes[leaving].server.wait() == 0
     mesh.nodes[leaving].running = None
@@ -188,9 +188,9 @@ def test_a_node_that_comes_later_is_found_by_all(build: Callable[..., Mesh], kin
     last.start()
     mesh.converge()
     offered = [f"127.0.0.1:{node.port}" for node in mesh.nodes]
-    for party in (*rest, mesh.join(len(kind) - 1)):
+    for client in (*rest, mesh.join(len(kind) - 1)):
         wait_until(
-            lambda p=party: p.sync() or sorted(p.info.get("connect_urls", [])) == sorted(offered), "offered"
+            lambda p=client: p.sync() or sorted(p.info.get("connect_urls", [])) == sorted(offered), "offered"
         )
 
 
@@ -211,21 +211,21 @@ def test_routes_in_all_directions_and_to_itself_make_one_mesh(build: Callable[..
 def test_nodes_without_a_cluster_name_agree_on_one(build: Callable[..., Mesh]) -> None:
     mesh = build(name="", told_of="all")
     mesh.converge()
-    parties = mesh.join_all()
-    names = {party.info["cluster"] for party in parties}
-    for party in parties:
-        wait_until(lambda p=party: p.sync() or p.info["cluster"] == max(names), "the greatest name wins")
+    clients = mesh.join_all()
+    names = {client.info["cluster"] for client in clients}
+    for client in clients:
+        wait_until(lambda p=client: p.sync() or p.info["cluster"] == max(names), "the greatest name wins")
 
 
 def test_no_advertise_keeps_addresses_from_clients(build: Callable[..., Mesh]) -> None:
     mesh = build(cluster="no_advertise: true")
-    parties = mesh.join_all()
+    clients = mesh.join_all()
     mesh.converge()
 
-    for at, party in enumerate(parties):
-        party.sync()
+    for at, client in enumerate(clients):
+        client.sync()
         own = [f"127.0.0.1:{mesh.nodes[at].port}"]
-        assert party.info.get("connect_urls", own) == own
+        assert client.info.get("connect_urls", own) == own
 
 
 @pytest.mark.parametrize("large", LARGE_KINDS)

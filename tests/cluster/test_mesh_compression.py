@@ -59,15 +59,15 @@ def payloads(seed: int) -> list[bytes]:
 
 def assert_carries(mesh: Mesh) -> None:
     """Everything that is published at any node arrives at every other one, as it was and in order."""
-    parties = [mesh.join(at) for at in mesh.up()]
-    sids = [party.subscribe("data.>") for party in parties]
+    clients = [mesh.join(at) for at in mesh.up()]
+    sids = [client.subscribe("data.>") for client in clients]
     mesh.converge()
-    for number, party in enumerate(parties):
+    for number, client in enumerate(clients):
         sent = payloads(number)
         for payload in sent:
-            party.publish(f"data.{number}", payload)
-        party.publish(f"data.{number}", b"with headers", {"A": "b" * 1000})
-        for other, sid in zip(parties, sids, strict=True):
+            client.publish(f"data.{number}", payload)
+        client.publish(f"data.{number}", b"with headers", {"A": "b" * 1000})
+        for other, sid in zip(clients, sids, strict=True):
             found = other.take(sid, len(sent) + 1)
             assert [message.payload for message in found] == [*sent, b"with headers"]
             assert b"b" * 1000 in found[-1].headers

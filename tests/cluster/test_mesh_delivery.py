@@ -12,25 +12,25 @@ from harness.mesh import counts
 
 if TYPE_CHECKING:
     from harness.jetstream import Message
-    from harness.mesh import Mesh, Party
+    from harness.mesh import Mesh, MeshClient
 
 MESSAGES = 200
 HEADERS = b"NATS/1.0\r\nOne: a\r\nOne: b\r\n  Odd : \tx\r\n\r\n"
 
 
-def publish_all(parties: list[Party], subject: str, count: int) -> None:
-    """Every party publishes so many numbered messages; their text says who and which."""
-    for who, party in enumerate(parties):
+def publish_all(clients: list[MeshClient], subject: str, count: int) -> None:
+    """Every client publishes so many numbered messages; their text says who and which."""
+    for who, client in enumerate(clients):
         for number in range(count):
-            party.publish(subject, f"{who}.{number}")
+            client.publish(subject, f"{who}.{number}")
 
 
 def texts(messages: list[Message]) -> list[str]:
     return [message.payload.decode() for message in messages]
 
 
-def expected(parties: list[Party], count: int) -> Counter[str]:
-    return Counter(f"{who}.{number}" for who in range(len(parties)) for number in range(count))
+def expected(clients: list[MeshClient], count: int) -> Counter[str]:
+    return Counter(f"{who}.{number}" for who in range(len(clients)) for number in range(count))
 
 
 def assert_in_order(messages: list[str]) -> None:
@@ -43,61 +43,61 @@ def assert_in_order(messages: list[str]) -> None:
 
 
 def test_every_node_delivers_what_any_publishes_once_and_in_order(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("plain.one") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("plain.one") for client in clients]
     mesh.converge()
 
-    publish_all(parties, "plain.one", MESSAGES)
-    mesh.fence(*parties)
+    publish_all(clients, "plain.one", MESSAGES)
+    mesh.fence(*clients)
 
-    for party, sid in zip(parties, sids, strict=True):
-        found = texts(party.got(sid))
-        assert Counter(found) == expected(parties, MESSAGES)
+    for client, sid in zip(clients, sids, strict=True):
+        found = texts(client.got(sid))
+        assert Counter(found) == expected(clients, MESSAGES)
         assert_in_order(found)
 
 
 def test_overlapping_subscriptions_get_a_copy_each_on_every_node(mesh: Mesh) -> None:
-    parties = mesh.join_all()
+    clients = mesh.join_all()
     wanted = ("lap.a.b", "lap.*.b", "lap.>", "*.a.*", "lap.a.b")
-    sids = [[party.subscribe(subject) for subject in wanted] for party in parties]
-    near_misses = [party.subscribe("lap.a") for party in parties]
+    sids = [[client.subscribe(subject) for subject in wanted] for client in clients]
+    near_misses = [client.subscribe("lap.a") for client in clients]
     mesh.converge()
 
-    publish_all(parties, "lap.a.b", 20)
-    mesh.fence(*parties)
+    publish_all(clients, "lap.a.b", 20)
+    mesh.fence(*clients)
 
-    for party, several in zip(parties, sids, strict=True):
+    for client, several in zip(clients, sids, strict=True):
         for sid in several:
-            assert Counter(texts(party.got(sid))) == expected(parties, 20)
-    assert counts(parties, near_misses) == [0] * len(parties)
+            assert Counter(texts(client.got(sid))) == expected(clients, 20)
+    assert counts(clients, near_misses) == [0] * len(clients)
 
 
 def test_queue_group_over_all_nodes_gets_each_message_once(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("work.one", "g") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("work.one", "g") for client in clients]
     mesh.converge()
 
-    publish_all(parties, "work.one", MESSAGES)
-    mesh.fence(*parties)
+    publish_all(clients, "work.one", MESSAGES)
+    mesh.fence(*clients)
 
-    found = [texts(party.got(sid)) for party, sid in zip(parties, sids, strict=True)]
-    assert Counter(text for some in found for text in some) == expected(parties, MESSAGES)
+    found = [texts(client.got(sid)) for client, sid in zip(clients, sids, strict=True)]
+    assert Counter(text for some in found for text in some) == expected(clients, MESSAGES)
     for some in found:
         assert_in_order(some)
         assert some, "every node has a member, so every node serves some"
 
 
 def test_queue_members_weigh_the_same_wherever_they_are(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    members = [[party.subscribe("weigh", "g") for _ in range(3**at)] for at, party in enumerate(parties)]
+    clients = mesh.join_all()
+    members = [[client.subscribe("weigh", "g") for _ in range(3**at)] for at, client in enumerate(clients)]
     mesh.converge()
 
     total = 1500
     for number in range(total):
-        parties[0].publish("weigh", str(number))
-    mesh.fence(parties[0])
+        clients[0].publish("weigh", str(number))
+    mesh.fence(clients[0])
 
-    found = [sum(len(party.got(sid)) for sid in sids) for party, sids in zip(parties, members, strict=True)]
+    found = [sum(len(client.got(sid)) for sid in sids) for client, sids in zip(clients, members, strict=True)]
     assert sum(found) == total
     count = sum(map(len, members))
     for got, sids in zip(found, members, strict=True):
@@ -107,87 +107,87 @@ def test_queue_members_weigh_the_same_wherever_they_are(mesh: Mesh) -> None:
 
 
 def test_two_groups_and_plain_interest_share_a_message(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    plain = [party.subscribe("both.*") for party in parties]
-    first = [party.subscribe("both.x", "g1") for party in parties]
-    second = [party.subscribe("both.>", "g2") for party in parties]
-    lonely = parties[-1].subscribe("both.x", "g3")
+    clients = mesh.join_all()
+    plain = [client.subscribe("both.*") for client in clients]
+    first = [client.subscribe("both.x", "g1") for client in clients]
+    second = [client.subscribe("both.>", "g2") for client in clients]
+    lonely = clients[-1].subscribe("both.x", "g3")
     mesh.converge()
 
-    publish_all(parties, "both.x", 60)
-    mesh.fence(*parties)
+    publish_all(clients, "both.x", 60)
+    mesh.fence(*clients)
 
-    everything = expected(parties, 60)
-    for party, sid in zip(parties, plain, strict=True):
-        assert Counter(texts(party.got(sid))) == everything
+    everything = expected(clients, 60)
+    for client, sid in zip(clients, plain, strict=True):
+        assert Counter(texts(client.got(sid))) == everything
     for group in (first, second):
-        found = [text for party, sid in zip(parties, group, strict=True) for text in texts(party.got(sid))]
+        found = [text for client, sid in zip(clients, group, strict=True) for text in texts(client.got(sid))]
         assert Counter(found) == everything
-    assert Counter(texts(parties[-1].got(lonely))) == everything
+    assert Counter(texts(clients[-1].got(lonely))) == everything
 
 
 def test_members_that_leave_get_nothing_more(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("leave", "g") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("leave", "g") for client in clients]
     mesh.converge()
-    for party, sid in zip(parties[1:], sids[1:], strict=True):
-        party.unsubscribe(sid)
-        party.sync()
+    for client, sid in zip(clients[1:], sids[1:], strict=True):
+        client.unsubscribe(sid)
+        client.sync()
     mesh.converge()
 
-    publish_all(parties, "leave", 30)
-    mesh.fence(*parties)
+    publish_all(clients, "leave", 30)
+    mesh.fence(*clients)
 
-    assert counts(parties, sids) == [30 * len(parties), *[0] * (len(parties) - 1)]
+    assert counts(clients, sids) == [30 * len(clients), *[0] * (len(clients) - 1)]
 
 
 def test_interest_that_ended_is_forgotten_everywhere(mesh: Mesh) -> None:
     asking, *others = mesh.join_all()
-    for party in others:
-        party.subscribe("ended.plain")
-        party.subscribe("ended.queue", "g")
+    for client in others:
+        client.subscribe("ended.plain")
+        client.subscribe("ended.queue", "g")
     mesh.converge()
     assert asking.has_responders("ended.plain")
     assert asking.has_responders("ended.queue")
 
-    for party in others:
-        party.close()
+    for client in others:
+        client.close()
     while asking.has_responders("ended.plain") or asking.has_responders("ended.queue"):
         mesh.converge()
 
 
 def test_a_limit_of_deliveries_holds_over_routes(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("most") for party in parties]
-    for party, sid in zip(parties, sids, strict=True):
-        party.unsubscribe(sid, 7)
-        party.sync()
+    clients = mesh.join_all()
+    sids = [client.subscribe("most") for client in clients]
+    for client, sid in zip(clients, sids, strict=True):
+        client.unsubscribe(sid, 7)
+        client.sync()
     mesh.converge()
 
-    publish_all(parties, "most", 10)
-    mesh.fence(*parties)
+    publish_all(clients, "most", 10)
+    mesh.fence(*clients)
 
-    assert counts(parties, sids) == [7] * len(parties)
+    assert counts(clients, sids) == [7] * len(clients)
     mesh.converge()
-    assert not any(party.has_responders("most") for party in parties)
+    assert not any(client.has_responders("most") for client in clients)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 70_000, 1_048_000])
 def test_payload_headers_and_reply_arrive_as_they_were_sent(mesh: Mesh, size: int) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("bytes.>") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("bytes.>") for client in clients]
     mesh.converge()
     payload = bytes(number * 7 % 256 for number in range(1000)) * (size // 1000 + 1)
 
-    for party in parties:
-        party.publish("bytes.headers", payload[:size], HEADERS, reply="some.reply")
-        party.publish("bytes.plain", payload[:size], reply="other.reply")
-        party.publish("bytes.bare", payload[:size])
-    mesh.fence(*parties)
+    for client in clients:
+        client.publish("bytes.headers", payload[:size], HEADERS, reply="some.reply")
+        client.publish("bytes.plain", payload[:size], reply="other.reply")
+        client.publish("bytes.bare", payload[:size])
+    mesh.fence(*clients)
 
-    for party, sid in zip(parties, sids, strict=True):
-        found = party.got(sid)
-        assert len(found) == 3 * len(parties)
+    for client, sid in zip(clients, sids, strict=True):
+        found = client.got(sid)
+        assert len(found) == 3 * len(clients)
         wanted = {
             ("bytes.headers", "some.reply", HEADERS),
             ("bytes.plain", "other.reply", b""),
@@ -198,12 +198,12 @@ def test_payload_headers_and_reply_arrive_as_they_were_sent(mesh: Mesh, size: in
 
 
 def test_requests_are_answered_from_any_node(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    services = [party.subscribe(f"service.{at}") for at, party in enumerate(parties)]
+    clients = mesh.join_all()
+    services = [client.subscribe(f"service.{at}") for at, client in enumerate(clients)]
     mesh.converge()
 
-    for at, (answering, sid) in enumerate(zip(parties, services, strict=True)):
-        for asking in parties:
+    for at, (answering, sid) in enumerate(zip(clients, services, strict=True)):
+        for asking in clients:
             reply = asking.ask(f"service.{at}", "question", {"Key": "value"})
             question = answering.next(sid)
             answering.publish(question.reply, b"answer to " + question.payload, question.headers)
@@ -213,16 +213,16 @@ def test_requests_are_answered_from_any_node(mesh: Mesh) -> None:
 
 
 def test_every_responder_answers(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    services = [party.subscribe("service.all") for party in parties]
+    clients = mesh.join_all()
+    services = [client.subscribe("service.all") for client in clients]
     mesh.converge()
 
-    reply = parties[0].ask("service.all", "x")
-    for party, sid in zip(parties, services, strict=True):
-        party.publish(party.next(sid).reply, str(party.number))
+    reply = clients[0].ask("service.all", "x")
+    for client, sid in zip(clients, services, strict=True):
+        client.publish(client.next(sid).reply, str(client.number))
 
-    found = {parties[0].answer(reply).payload for _ in parties}
-    assert found == {str(party.number).encode() for party in parties}
+    found = {clients[0].answer(reply).payload for _ in clients}
+    assert found == {str(client.number).encode() for client in clients}
 
 
 def test_no_responders_is_said_once_and_only_when_true(mesh: Mesh) -> None:
@@ -241,14 +241,14 @@ def test_no_responders_is_said_once_and_only_when_true(mesh: Mesh) -> None:
 
 
 def test_echo_off_is_for_the_own_connection_only(mesh: Mesh) -> None:
-    parties = mesh.join_all(echo=False)
-    sids = [party.subscribe("echo") for party in parties]
+    clients = mesh.join_all(echo=False)
+    sids = [client.subscribe("echo") for client in clients]
     mesh.converge()
 
-    publish_all(parties, "echo", 5)
-    mesh.fence(*parties)
+    publish_all(clients, "echo", 5)
+    mesh.fence(*clients)
 
-    assert counts(parties, sids) == [5 * (len(parties) - 1)] * len(parties)
+    assert counts(clients, sids) == [5 * (len(clients) - 1)] * len(clients)
 
 
 def test_much_interest_is_known_and_forgotten(mesh: Mesh) -> None:
@@ -258,8 +258,8 @@ def test_much_interest_is_known_and_forgotten(mesh: Mesh) -> None:
     telling.sync()
     mesh.converge()
     for number in (0, 777, 19_999):
-        for party in others:
-            party.publish(f"much.{number}", "x")
+        for client in others:
+            client.publish(f"much.{number}", "x")
     mesh.fence(*others)
     assert [len(telling.got(number + 1000)) for number in (0, 777, 19_999)] == [len(others)] * 3
 

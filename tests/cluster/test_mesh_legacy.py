@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.jetstream import Message
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 KINDS: Final = ("ll", "lll", "xl", "lx", "xx", "xll", "lxl", "xlg", "xhl", "xlag", "xxlg", "xglx")
 MESSAGES: Final = 100
@@ -44,11 +44,11 @@ def reached(mesh: Mesh, at: int) -> list[int]:
     return [number for number in mesh.up() if mesh.hears(number, at)]
 
 
-def publish_everywhere(mesh: Mesh, parties: list[Party], subject: str, count: int = MESSAGES) -> None:
-    for who, party in enumerate(parties):
+def publish_everywhere(mesh: Mesh, clients: list[MeshClient], subject: str, count: int = MESSAGES) -> None:
+    for who, client in enumerate(clients):
         for number in range(count):
-            party.publish(subject, f"{who}.{number}")
-    mesh.fence(*parties)
+            client.publish(subject, f"{who}.{number}")
+    mesh.fence(*clients)
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -64,19 +64,19 @@ def all_of(mesh: Mesh, count: int = MESSAGES) -> Counter[str]:
     return Counter(f"{who}.{number}" for who in mesh.up() for number in range(count))
 
 
-def all_of_them(parties: list[Party], count: int) -> Counter[str]:
-    return Counter(f"{who}.{number}" for who in range(len(parties)) for number in range(count))
+def all_of_them(clients: list[MeshClient], count: int) -> Counter[str]:
+    return Counter(f"{who}.{number}" for who in range(len(clients)) for number in range(count))
 
 
 def test_plain_subscriptions_get_everything_once_and_in_order(mesh: Mesh) -> None:
-    parties = mesh.join_all()
+    clients = mesh.join_all()
     wanted = ("plain.a", "plain.*", "plain.>", "plain.a", "*.a")
-    sids = [[party.subscribe(subject) for subject in wanted] for party in parties]
+    sids = [[client.subscribe(subject) for subject in wanted] for client in clients]
     mesh.converge()
-    publish_everywhere(mesh, parties, "plain.a")
-    for at, (party, several) in enumerate(zip(parties, sids, strict=True)):
+    publish_everywhere(mesh, clients, "plain.a")
+    for at, (client, several) in enumerate(zip(clients, sids, strict=True)):
         for sid in several:
-            found = texts(party.got(sid))
+            found = texts(client.got(sid))
             assert Counter(found) == due(mesh, at)
             for who in reached(mesh, at):
                 numbers = [int(text.split(".")[1]) for text in found if text.startswith(f"{who}.")]
@@ -84,31 +84,31 @@ def test_plain_subscriptions_get_everything_once_and_in_order(mesh: Mesh) -> Non
 
 
 def test_groups_get_everything_once(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    first = [[party.subscribe(subject, "g") for subject in ("work.a", "work.*")] for party in parties]
-    second = [[party.subscribe("work.a", "h")] for party in parties]
-    plain = [party.subscribe("work.>") for party in parties]
+    clients = mesh.join_all()
+    first = [[client.subscribe(subject, "g") for subject in ("work.a", "work.*")] for client in clients]
+    second = [[client.subscribe("work.a", "h")] for client in clients]
+    plain = [client.subscribe("work.>") for client in clients]
     mesh.converge()
-    publish_everywhere(mesh, parties, "work.a")
+    publish_everywhere(mesh, clients, "work.a")
     for group in (first, second):
         found = [
-            [t for sid in sids for t in texts(p.got(sid))] for p, sids in zip(parties, group, strict=True)
+            [t for sid in sids for t in texts(p.got(sid))] for p, sids in zip(clients, group, strict=True)
         ]
         assert Counter(text for some in found for text in some) == all_of(mesh)
         assert all(found), "every node has members, so every node serves some"
-    for at, (party, sid) in enumerate(zip(parties, plain, strict=True)):
-        assert Counter(texts(party.got(sid))) == due(mesh, at)
+    for at, (client, sid) in enumerate(zip(clients, plain, strict=True)):
+        assert Counter(texts(client.got(sid))) == due(mesh, at)
 
 
 def test_members_weigh_the_same_wherever_they_are(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    members = [[party.subscribe("weigh", "g") for _ in range(2**at)] for at, party in enumerate(parties)]
+    clients = mesh.join_all()
+    members = [[client.subscribe("weigh", "g") for _ in range(2**at)] for at, client in enumerate(clients)]
     mesh.converge()
     total = 1200
     for number in range(total):
-        parties[0].publish("weigh", str(number))
-    mesh.fence(parties[0])
-    found = [sum(len(p.got(sid)) for sid in sids) for p, sids in zip(parties, members, strict=True)]
+        clients[0].publish("weigh", str(number))
+    mesh.fence(clients[0])
+    found = [sum(len(p.got(sid)) for sid in sids) for p, sids in zip(clients, members, strict=True)]
     assert sum(found) == total
     count = sum(len(members[at]) for at in reached(mesh, 0))
     for at in reached(mesh, 0):
@@ -118,64 +118,64 @@ def test_members_weigh_the_same_wherever_they_are(mesh: Mesh) -> None:
 
 
 def test_a_group_at_one_node_gets_everything_of_those_that_reach_it(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [parties[-1].subscribe("far", "g") for _ in range(3)]
+    clients = mesh.join_all()
+    sids = [clients[-1].subscribe("far", "g") for _ in range(3)]
     mesh.converge()
-    publish_everywhere(mesh, parties, "far")
-    found = Counter(text for sid in sids for text in texts(parties[-1].got(sid)))
-    assert found == due(mesh, len(parties) - 1)
+    publish_everywhere(mesh, clients, "far")
+    found = Counter(text for sid in sids for text in texts(clients[-1].got(sid)))
+    assert found == due(mesh, len(clients) - 1)
 
 
 def test_nothing_is_lost_while_members_come_and_go(mesh: Mesh) -> None:
     """A member that leaves while messages for it are on their way: its group has them."""
-    parties = mesh.join_all()
+    clients = mesh.join_all()
     at_home = reached(mesh, 0)
-    staying = {at: parties[at].subscribe("moving", "g") for at in at_home}
+    staying = {at: clients[at].subscribe("moving", "g") for at in at_home}
     mesh.converge()
-    leaving: list[tuple[Party, int]] = []
+    leaving: list[tuple[MeshClient, int]] = []
     for number in range(600):
-        parties[0].publish("moving", str(number))
+        clients[0].publish("moving", str(number))
         if number % 20 == 0:
-            party = parties[at_home[number // 20 % len(at_home)]]
-            leaving.append((party, party.subscribe("moving", "g")))
+            client = clients[at_home[number // 20 % len(at_home)]]
+            leaving.append((client, client.subscribe("moving", "g")))
         elif number % 20 == 10:
             leaving[-1][0].unsubscribe(leaving[-1][1])
-    mesh.fence(parties[0])
-    found = Counter(text for at, sid in staying.items() for text in texts(parties[at].got(sid)))
-    for party, sid in leaving:
-        found.update(texts(party.got(sid)))
+    mesh.fence(clients[0])
+    found = Counter(text for at, sid in staying.items() for text in texts(clients[at].got(sid)))
+    for client, sid in leaving:
+        found.update(texts(client.got(sid)))
     assert found == Counter(map(str, range(600)))
 
 
 def test_a_limit_of_deliveries_holds(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("most") for party in parties]
-    grouped = parties[0].subscribe("most", "g")
-    for party, sid in zip(parties, sids, strict=True):
-        party.unsubscribe(sid, 7)
-        party.sync()
-    parties[0].unsubscribe(grouped, 3)
+    clients = mesh.join_all()
+    sids = [client.subscribe("most") for client in clients]
+    grouped = clients[0].subscribe("most", "g")
+    for client, sid in zip(clients, sids, strict=True):
+        client.unsubscribe(sid, 7)
+        client.sync()
+    clients[0].unsubscribe(grouped, 3)
     mesh.converge()
-    publish_everywhere(mesh, parties, "most", 10)
-    assert [len(party.got(sid)) for party, sid in zip(parties, sids, strict=True)] == [7] * len(parties)
-    assert len(parties[0].got(grouped)) == 3
+    publish_everywhere(mesh, clients, "most", 10)
+    assert [len(client.got(sid)) for client, sid in zip(clients, sids, strict=True)] == [7] * len(clients)
+    assert len(clients[0].got(grouped)) == 3
     mesh.converge()
-    assert not any(party.has_responders("most") for party in parties)
+    assert not any(client.has_responders("most") for client in clients)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 70_000, 1_048_000])
 def test_payload_and_reply_arrive_as_they_were_and_headers_where_they_can(mesh: Mesh, size: int) -> None:
-    parties = mesh.join_all()
-    sids = [party.subscribe("bytes.>") for party in parties]
+    clients = mesh.join_all()
+    sids = [client.subscribe("bytes.>") for client in clients]
     mesh.converge()
     payload = (bytes(number * 7 % 256 for number in range(1000)) * (size // 1000 + 1))[:size]
-    for party in parties:
-        party.publish("bytes.headers", payload, HEADERS, reply="some.reply")
-        party.publish("bytes.bare", payload)
-    mesh.fence(*parties)
+    for client in clients:
+        client.publish("bytes.headers", payload, HEADERS, reply="some.reply")
+        client.publish("bytes.bare", payload)
+    mesh.fence(*clients)
     letters = [node.letter for node in mesh.nodes]
-    for at, (party, sid) in enumerate(zip(parties, sids, strict=True)):
-        found = party.got(sid)
+    for at, (client, sid) in enumerate(zip(clients, sids, strict=True)):
+        found = client.got(sid)
         assert {message.payload for message in found} == {payload}
         with_headers = [
             who for who in reached(mesh, at) if who == at or "l" not in (letters[who], letters[at])
@@ -192,16 +192,16 @@ def test_payload_and_reply_arrive_as_they_were_and_headers_where_they_can(mesh: 
 
 
 def test_requests_are_answered_and_unanswerable_ones_too(mesh: Mesh) -> None:
-    parties = mesh.join_all()
-    services = [party.subscribe(f"service.{at}", "workers") for at, party in enumerate(parties)]
+    clients = mesh.join_all()
+    services = [client.subscribe(f"service.{at}", "workers") for at, client in enumerate(clients)]
     mesh.converge()
-    for at, (answering, sid) in enumerate(zip(parties, services, strict=True)):
+    for at, (answering, sid) in enumerate(zip(clients, services, strict=True)):
         for who in reached(mesh, at):
-            reply = parties[who].ask(f"service.{at}", "question")
+            reply = clients[who].ask(f"service.{at}", "question")
             answering.publish(answering.next(sid).reply, "answer")
-            assert parties[who].answer(reply).payload == b"answer"
+            assert clients[who].answer(reply).payload == b"answer"
         for who in set(mesh.up()) - set(reached(mesh, at)):
-            assert not parties[who].has_responders(f"service.{at}")
+            assert not clients[who].has_responders(f"service.{at}")
 
 
 def test_a_node_that_comes_back_is_as_it_was(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -211,15 +211,15 @@ def test_a_node_that_comes_back_is_as_it_was(tmp_path_factory: pytest.TempPathFa
             node = mesh.nodes[number]
             (node.kill if number else node.stop)()
             node.start()
-            parties = mesh.join_all()
-            sids = [party.subscribe("again") for party in parties]
-            groups = [party.subscribe("again", "g") for party in parties]
+            clients = mesh.join_all()
+            sids = [client.subscribe("again") for client in clients]
+            groups = [client.subscribe("again", "g") for client in clients]
             mesh.converge()
-            publish_everywhere(mesh, parties, "again", 20)
-            for at, (party, sid) in enumerate(zip(parties, sids, strict=True)):
-                assert Counter(texts(party.got(sid))) == due(mesh, at, 20)
+            publish_everywhere(mesh, clients, "again", 20)
+            for at, (client, sid) in enumerate(zip(clients, sids, strict=True)):
+                assert Counter(texts(client.got(sid))) == due(mesh, at, 20)
             found = Counter(
-                text for p, sid in zip(parties, groups, strict=True) for text in texts(p.got(sid))
+                text for p, sid in zip(clients, groups, strict=True) for text in texts(p.got(sid))
             )
             assert found == all_of(mesh, 20)
             mesh.leave()
@@ -231,12 +231,12 @@ def test_another_node_carries_when_the_bridge_is_gone(tmp_path_factory: pytest.T
         mesh.converge()
         mesh.nodes[0].kill()
         mesh.leave()
-        parties = mesh.join_all()
-        sids = [party.subscribe("bridge") for party in parties]
+        clients = mesh.join_all()
+        sids = [client.subscribe("bridge") for client in clients]
         mesh.converge()
-        publish_everywhere(mesh, parties, "bridge", 50)
-        for party, sid in zip(parties, sids, strict=True):
-            assert Counter(texts(party.got(sid))) == all_of_them(parties, 50)
+        publish_everywhere(mesh, clients, "bridge", 50)
+        for client, sid in zip(clients, sids, strict=True):
+            assert Counter(texts(client.got(sid))) == all_of_them(clients, 50)
         assert mesh.nodes[3].server.log.count("Carrying messages between routes of 1.x and of 2.x") == 1
 
 
@@ -245,12 +245,12 @@ def test_all_are_told_of_all_and_need_a_password(tmp_path_factory: pytest.TempPa
     cluster = 'authorization { user: route, password: "right", timeout: 2 }'
     folder = tmp_path_factory.mktemp(kind)
     with Mesh(folder, kind, cluster=cluster, route_user="route:right@", told_of="all") as mesh:
-        parties = mesh.join_all()
-        sids = [party.subscribe("told") for party in parties]
+        clients = mesh.join_all()
+        sids = [client.subscribe("told") for client in clients]
         mesh.converge()
-        publish_everywhere(mesh, parties, "told", 20)
-        for at, (party, sid) in enumerate(zip(parties, sids, strict=True)):
-            assert Counter(texts(party.got(sid))) == due(mesh, at, 20)
+        publish_everywhere(mesh, clients, "told", 20)
+        for at, (client, sid) in enumerate(zip(clients, sids, strict=True)):
+            assert Counter(texts(client.got(sid))) == due(mesh, at, 20)
 
 
 @pytest.mark.skipif(not os.environ.get("HEADRACE_TEST_GNATSD"), reason="HEADRACE_TEST_GNATSD names no gnatsd")

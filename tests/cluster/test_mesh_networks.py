@@ -120,7 +120,7 @@ def test_nodes_that_cannot_reach_each_other_find_each_other_again(
 ) -> None:
     mesh = traffic.mesh
     everyone = mesh.up()
-    first, second = traffic.parties[0], traffic.parties[1]
+    first, second = traffic.clients[0], traffic.clients[1]
     first.subscribe("at.first")
     second.subscribe("at.second")
     mesh.converge()
@@ -157,12 +157,12 @@ def test_an_isolated_node_goes_on_alone_and_is_taken_back(network: Network, traf
     alone = everyone[-1]
     rest = everyone[:-1]
     for at in everyone:
-        traffic.parties[at].subscribe(f"at.{at}")
+        traffic.clients[at].subscribe(f"at.{at}")
     mesh.converge()
     for at in rest:
         network.cut(at, alone)
     for at in rest:
-        one, other = traffic.parties[at], traffic.parties[alone]
+        one, other = traffic.clients[at], traffic.clients[alone]
         wait_until(lambda p=one: not p.has_responders(f"at.{alone}"), "the others gave it up")
         wait_until(lambda p=other, at=at: not p.has_responders(f"at.{at}"), "it gave the others up")
         wait_until_apart(mesh, network, at, alone)

@@ -89,8 +89,8 @@ def test_a_second_jetstream_is_refused(prepare: Build, tmp_path: Path, kind: str
     mesh = prepare(kind, jetstream_everywhere(tmp_path, domain, *[None] * (last - 1), domain))
     for node in mesh.nodes[:last]:
         node.start()
-    party = mesh.join(0)
-    party.api("STREAM.CREATE.KEPT", {"name": "KEPT", "subjects": ["kept"]})
+    client = mesh.join(0)
+    client.api("STREAM.CREATE.KEPT", {"name": "KEPT", "subjects": ["kept"]})
     mesh.nodes[last].begin()
     log = ends(mesh, last)
     in_domain = f' in domain "{domain}"' if domain else ""
@@ -171,8 +171,8 @@ def test_streaming_servers_with_other_cluster_ids(prepare: Build) -> None:
     mesh.start()
     mesh.converge()
     for at in range(3):
-        party = mesh.join(at)
-        assert all(party.has_responders(f"_STAN.discover.{each}") for each in ("one", "two"))
+        client = mesh.join(at)
+        assert all(client.has_responders(f"_STAN.discover.{each}") for each in ("one", "two"))
 
 
 def test_a_standby_of_the_same_store_joins(prepare: Build, tmp_path: Path) -> None:
@@ -187,15 +187,15 @@ def test_a_standby_of_the_same_store_joins(prepare: Build, tmp_path: Path) -> No
 
 def answers(mesh: Mesh, at: int, subject: str, expected: int) -> list[Any]:
     """The domains that answer a request; as many as are expected, and every one that comes until a fence."""
-    party = mesh.join(at)
-    reply = party.ask(subject)
+    client = mesh.join(at)
+    reply = client.ask(subject)
     found: list[Message] = []
     while len(found) < expected:
-        found.append(party.answer(reply))
-    mesh.fence(party)
-    party.sync()
+        found.append(client.answer(reply))
+    mesh.fence(client)
+    client.sync()
     return [
-        each.json().get("domain") if each.payload else each.status for each in found + party.answers(reply)
+        each.json().get("domain") if each.payload else each.status for each in found + client.answers(reply)
     ]
 
 
@@ -228,25 +228,25 @@ def test_a_domain_alone_needs_no_name_until_another_one_joins(
         mesh.nodes[at].start()
     mesh.converge()
     assert answers(mesh, 2, "$JS.API.INFO", 1) == ["d"]
-    party = mesh.join(2)
-    party.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+    client = mesh.join(2)
+    client.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
     mesh.nodes[1].start()
     mesh.converge()
-    wait_until(lambda: not party.has_responders("$JS.API.INFO"), "requests without a domain to go nowhere")
+    wait_until(lambda: not client.has_responders("$JS.API.INFO"), "requests without a domain to go nowhere")
     for at, domain in ((0, "d"), (1, "e")):
         assert answers(mesh, at, "$JS.API.INFO", 1) == [domain]
-    party.prefix = "$JS.d.API"
-    assert party.api("STREAM.INFO.S")["config"]["name"] == "S"
-    assert party.stored("s", "x")["stream"] == "S"
-    party.api("STREAM.CREATE.KV_b", {"name": "KV_b", "subjects": ["$KV.b.>"], "max_msgs_per_subject": 1})
-    assert party.stored("$JS.d.API.$KV.b.key", "value") == {"stream": "KV_b", "domain": "d", "seq": 1}
+    client.prefix = "$JS.d.API"
+    assert client.api("STREAM.INFO.S")["config"]["name"] == "S"
+    assert client.stored("s", "x")["stream"] == "S"
+    client.api("STREAM.CREATE.KV_b", {"name": "KV_b", "subjects": ["$KV.b.>"], "max_msgs_per_subject": 1})
+    assert client.stored("$JS.d.API.$KV.b.key", "value") == {"stream": "KV_b", "domain": "d", "seq": 1}
 
 
 def is_answered(mesh: Mesh, at: int) -> bool:
     """Whether a request to JetStream is answered within a second; nobody answers while there is no leader."""
-    party = mesh.join(at)
+    client = mesh.join(at)
     try:
-        party.answer(party.ask("$JS.API.INFO"), 1.0)
+        client.answer(client.ask("$JS.API.INFO"), 1.0)
     except AssertionError:
         return False
     return True

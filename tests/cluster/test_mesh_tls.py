@@ -39,8 +39,8 @@ def test_messages_cross_encrypted_routes(mesh: Mesh) -> None:
     traffic = Traffic(mesh)
     mesh.converge()
     sent = traffic.burst(*mesh.up())
-    for party in traffic.parties.values():
-        party.publish("load", b"L" * 900_000)
+    for client in traffic.clients.values():
+        client.publish("load", b"L" * 900_000)
     traffic.settle(*mesh.up())
     large = "L" * 900_000
     expected = Counter(sent)

@@ -41,7 +41,7 @@ _ORIGIN: Final = re.compile(r"(Nats-Stream-Source: .*) [A-Za-z0-9]{8}(?=\r\n)")
 _FLOW: Final = re.compile(r"^(\$JS\.FC\.[^.]+\.[^.]+)\..+$")
 _MADE: Final = re.compile(r"\b[A-Za-z0-9]{22}\b")
 _UNEQUAL: Final = {"total", "errors", "inflight", "rtt"}
-"""Of an account's `api` figures: they count what other scenarios did."""
+"""Of an account's `api` counters: they count what other scenarios did."""
 _ORIGINS: Final = {"mirror", "sources"}
 _SOON_OTHER: Final = {"lag", "error", "active"}
 """Of origins: so until the next attempt to reach them."""
@@ -54,7 +54,7 @@ def masked(value: Any, key: str = "") -> Any:
         return {"acc": value["acc"]}
     if isinstance(value, dict):
         return {
-            name: ("<figure>" if key == "api" and name in _UNEQUAL else masked(held, name))
+            name: ("<count>" if key == "api" and name in _UNEQUAL else masked(held, name))
             for name, held in value.items()
             if key not in _ORIGINS or name not in _SOON_OTHER
         }

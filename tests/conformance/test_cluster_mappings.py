@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from harness.mesh import Node, Party
+    from harness.mesh import MeshClient, Node
 
 LETTERS: Final = ("g", "h", "a")
 
@@ -38,15 +38,15 @@ def mappings(source: str, **destinations: str) -> str:
     return f"mappings {{ {mapping(source, **destinations)} }}\n"
 
 
-def seen_by(party: Party, *publishers: Party, subject: str) -> list[str]:
+def seen_by(client: MeshClient, *publishers: MeshClient, subject: str) -> list[str]:
     """Under which subjects it gets what they publish, when its server is also theirs."""
-    sid = party.subscribe("to.*")
-    party.sync()
+    sid = client.subscribe("to.*")
+    client.sync()
     for publisher in publishers:
         publisher.publish(subject)
         publisher.sync()
-    found = [message.subject for message in party.got(sid)]
-    party.unsubscribe(sid)
+    found = [message.subject for message in client.got(sid)]
+    client.unsubscribe(sid)
     return found
 
 
@@ -70,15 +70,15 @@ def leafs(tmp_path: Path) -> Iterator[Leafs]:
 def test_in_a_super_cluster_it_is_the_cluster_of_the_publisher_that_counts(tmp_path: Path, kind: str) -> None:
     both = mapping("it", A="to.a", B="to.b", none="to.none"), mapping("other", B="to.b", none="to.none")
     with SuperCluster(tmp_path, kind, more=f"mappings {{ {', '.join(both)} }}") as joined:
-        parties = joined.join_all()
-        sids = [party.subscribe("to.*") for party in parties]
+        clients = joined.join_all()
+        sids = [client.subscribe("to.*") for client in clients]
         joined.converge()
-        for party in parties:
-            party.publish("it")
-            party.publish("other")
-        joined.fence(*parties)
-        for party, sid in zip(parties, sids, strict=True):
-            found = sorted(message.subject for message in party.got(sid))
+        for client in clients:
+            client.publish("it")
+            client.publish("other")
+        joined.fence(*clients)
+        for client, sid in zip(clients, sids, strict=True):
+            found = sorted(message.subject for message in client.got(sid))
             assert found == ["to.a", "to.b", "to.b", "to.none"]
 
 
@@ -88,13 +88,13 @@ def test_a_cluster_has_its_name_without_a_port_too_and_another_one_after_a_reloa
 ) -> None:
     text = mappings("it", east="to.east", west="to.west", none="to.none")
     node = leafs.server("one", letter, text + "cluster { name: east }")
-    party = leafs.join("one")
-    assert party.info["cluster"] == "east"
-    assert seen_by(party, party, subject="it") == ["to.east"]
+    client = leafs.join("one")
+    assert client.info["cluster"] == "east"
+    assert seen_by(client, client, subject="it") == ["to.east"]
     reload(node, "name: east", "name: west")
-    assert seen_by(party, party, subject="it") == ["to.west"]
+    assert seen_by(client, client, subject="it") == ["to.west"]
     reload(node, "name: west", "name: north")
-    assert seen_by(party, party, subject="it") == ["to.none"]
+    assert seen_by(client, client, subject="it") == ["to.none"]
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -102,12 +102,12 @@ def test_destinations_of_a_cluster_come_and_go_with_a_reload(leafs: Leafs, lette
     node = leafs.server(
         "one", letter, mappings("it", east="to.east", none="to.none") + "cluster { name: east }"
     )
-    party = leafs.join("one")
-    assert seen_by(party, party, subject="it") == ["to.east"]
+    client = leafs.join("one")
+    assert seen_by(client, client, subject="it") == ["to.east"]
     reload(node, "cluster: east", "cluster: west")
-    assert seen_by(party, party, subject="it") == ["to.none"]
+    assert seen_by(client, client, subject="it") == ["to.none"]
     reload(node, "cluster: west", "cluster: east")
-    assert seen_by(party, party, subject="it") == ["to.east"]
+    assert seen_by(client, client, subject="it") == ["to.east"]
 
 
 @pytest.mark.parametrize("kind", ["gg", "hg", "gh", "ha"])
@@ -116,14 +116,14 @@ def test_a_server_whose_cluster_gets_a_name_maps_by_it(tmp_path: Path, kind: str
     mesh = Mesh(tmp_path, kind, name="", more=mappings("it", east="to.east", none="to.none"))
     mesh.nodes[0].config = mesh.nodes[0].config.replace("cluster {\n", "cluster {\nname: east\n")
     with mesh:
-        parties = mesh.join_all()
-        sids = [party.subscribe("to.*") for party in parties]
+        clients = mesh.join_all()
+        sids = [client.subscribe("to.*") for client in clients]
         mesh.converge()
-        for party in parties:
-            party.publish("it")
-        mesh.fence(*parties)
-        assert counts(parties, sids) == [2, 2]
-        assert {message.subject for party in parties for message in party.taken(1)} <= {"to.east"}
+        for client in clients:
+            client.publish("it")
+        mesh.fence(*clients)
+        assert counts(clients, sids) == [2, 2]
+        assert {message.subject for client in clients for message in client.taken(1)} <= {"to.east"}
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -170,5 +170,5 @@ def test_accountz_shows_them_as_the_go_server_does(leafs: Leafs) -> None:
 @pytest.mark.parametrize("letter", LETTERS)
 def test_what_a_weight_of_a_cluster_loses_is_lost_elsewhere_too(leafs: Leafs, letter: str) -> None:
     leafs.server("one", letter, 'mappings { "to.a": [{destination: "to.a", weight: 100, cluster: east}] }')
-    party = leafs.join("one")
-    assert seen_by(party, party, subject="to.a") == []
+    client = leafs.join("one")
+    assert seen_by(client, client, subject="to.a") == []

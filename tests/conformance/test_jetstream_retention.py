@@ -265,7 +265,7 @@ def subjects_that_are_taken_away(play: Play) -> None:
 
 
 @SCENARIOS.add
-def account_figures(play: Play) -> None:
+def account_usage(play: Play) -> None:
     play.stream("F", ["f.>"])
     play.stream("M", ["m.>"], storage="memory", max_bytes=10_000)
     for number in range(3):

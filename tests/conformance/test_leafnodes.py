@@ -11,7 +11,7 @@ import pytest
 
 from harness.keys import USER, key_pair
 from harness.leafs import PAIRS, Leafs
-from harness.mesh import Party, counts
+from harness.mesh import MeshClient, counts
 from harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def leafs(tmp_path: Path) -> Iterator[Leafs]:
         yield servers
 
 
-def joined(leafs: Leafs, pair: str, **remote: str) -> tuple[Party, Party]:
+def joined(leafs: Leafs, pair: str, **remote: str) -> tuple[MeshClient, MeshClient]:
     """A client of a hub and one of its leaf node, which know each other."""
     leafs.hub("hub", pair[0])
     leafs.leaf("leaf", pair[1], "hub", **remote)
@@ -401,21 +401,21 @@ def test_a_cluster_of_leaf_nodes_gets_nothing_back_from_its_hubs(leafs: Leafs, k
     leafs.leaf("l1", kind[2], "one", f"cluster {{ name: leafs, listen: 127.0.0.1:{port} }}")
     routes = f"cluster {{ name: leafs, listen: 127.0.0.1:-1, routes: [nats-route://127.0.0.1:{port}] }}"
     leafs.leaf("l2", kind[3], "two", routes)
-    parties = [leafs.join(name) for name in ("one", "two", "l1", "l2")]
-    leafs.meet(*parties)
-    sids = [party.subscribe("all") for party in parties]
-    leafs.meet(*parties)
-    for party in parties:
-        party.publish("all")
-    leafs.meet(*parties)
-    assert counts(parties, sids) == [4, 4, 4, 4]
-    groups = [party.subscribe("one", "q") for party in parties]
-    leafs.meet(*parties)
-    for party in parties:
+    clients = [leafs.join(name) for name in ("one", "two", "l1", "l2")]
+    leafs.meet(*clients)
+    sids = [client.subscribe("all") for client in clients]
+    leafs.meet(*clients)
+    for client in clients:
+        client.publish("all")
+    leafs.meet(*clients)
+    assert counts(clients, sids) == [4, 4, 4, 4]
+    groups = [client.subscribe("one", "q") for client in clients]
+    leafs.meet(*clients)
+    for client in clients:
         for _ in range(10):
-            party.publish("one")
-    leafs.meet(*parties)
-    assert sum(counts(parties, groups)) == 40
+            client.publish("one")
+    leafs.meet(*clients)
+    assert sum(counts(clients, groups)) == 40
 
 
 @pytest.mark.parametrize("kind", ["ggg", "hgg", "ghg", "ggh", "hhh"])

@@ -16,7 +16,7 @@ from harness.certificates import tls_config
 from harness.claims import ACCOUNT_KEY, USER_KEY, account_token, user_token
 from harness.keys import credentials
 from harness.leafs import PAIRS, Leafs
-from harness.mesh import Party, counts
+from harness.mesh import MeshClient, counts
 from harness.operators import configuration, signed
 from harness.waiting import wait_until
 
@@ -136,7 +136,7 @@ def test_credentials_that_are_wrong_are_refused(leafs: Leafs, pair: str, tmp_pat
 # -- JetStream ----------------------------------------------------------------------------------------
 
 
-def domains(leafs: Leafs, pair: str, folder: Path) -> tuple[Party, Party]:
+def domains(leafs: Leafs, pair: str, folder: Path) -> tuple[MeshClient, MeshClient]:
     """Clients of a hub whose domain is `up`, and of a leaf node whose domain is `down`."""
     up, down = (f'jetstream {{ domain: {name}, store_dir: "{folder / name}" }}\n' for name in ("up", "down"))
     leafs.hub("hub", pair[0], up)
@@ -147,10 +147,10 @@ def domains(leafs: Leafs, pair: str, folder: Path) -> tuple[Party, Party]:
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_domain_is_reached_from_the_other_end(leafs: Leafs, pair: str, tmp_path: Path) -> None:
     hub, leaf = domains(leafs, pair, tmp_path)
-    for party, own, other in ((hub, "up", "down"), (leaf, "down", "up")):
-        wait_until(lambda party=party, other=other: party.has_responders(f"$JS.{other}.API.INFO"), other)
-        assert json.loads(party.request("$JS.API.INFO").payload)["domain"] == own
-        assert json.loads(party.request(f"$JS.{other}.API.INFO").payload)["domain"] == other
+    for client, own, other in ((hub, "up", "down"), (leaf, "down", "up")):
+        wait_until(lambda client=client, other=other: client.has_responders(f"$JS.{other}.API.INFO"), other)
+        assert json.loads(client.request("$JS.API.INFO").payload)["domain"] == own
+        assert json.loads(client.request(f"$JS.{other}.API.INFO").payload)["domain"] == other
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -213,19 +213,19 @@ accounts {
 """
 
 
-def user_of(leafs: Leafs, name: str) -> Party:
+def user_of(leafs: Leafs, name: str) -> MeshClient:
     """A client of the hub."""
     return leafs.join("hub", user=name, **{"pass": name})
 
 
-def shared(leafs: Leafs, pair: str, at_hub: str, at_leaf: str) -> tuple[Party, Party]:
+def shared(leafs: Leafs, pair: str, at_hub: str, at_leaf: str) -> tuple[MeshClient, MeshClient]:
     """A client of the hub, and one of a leaf node that is another user there."""
     leafs.hub("hub", pair[0], SHARED)
     leafs.leaf("leaf", pair[1], "hub", user=f"{at_leaf}:{at_leaf}@")
     return user_of(leafs, at_hub), leafs.join("leaf")
 
 
-def asks_and_is_answered(asking: Party, serving: Party, sid: int) -> None:
+def asks_and_is_answered(asking: MeshClient, serving: MeshClient, sid: int) -> None:
     reply = asking.ask("help.me", b"please")
     serving.publish(serving.next(sid).reply, b"done")
     assert asking.answer(reply).payload == b"done"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 SOON: Final = 2 * PATIENCE
 """Seconds a copy may take on a busy machine; one that missed its chance came twice as late."""
@@ -41,12 +41,12 @@ def copy_of(kind: str, domain: str) -> dict[str, Any]:
     return {"name": "M", "storage": "file", kind: origin if kind == "mirror" else [origin]}
 
 
-def count(party: Party, stream: str) -> int:
-    state = json.loads(party.request(f"$JS.API.STREAM.INFO.{stream}").payload)["state"]
+def count(client: MeshClient, stream: str) -> int:
+    state = json.loads(client.request(f"$JS.API.STREAM.INFO.{stream}").payload)["state"]
     return int(state["messages"])
 
 
-def followed(origin: Party, copy: Party, kind: str, domain: str) -> None:
+def followed(origin: MeshClient, copy: MeshClient, kind: str, domain: str) -> None:
     """A stream with three messages, and one at the other end that comes to have them."""
     assert "error" not in origin.api("STREAM.CREATE.O", {"name": "O", "subjects": ["o"], "storage": "file"})
     for number in range(3):

@@ -16,7 +16,7 @@ from harness.waiting import PATIENCE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 
 _numbers = itertools.count()
@@ -47,7 +47,7 @@ def test_requests_reach_a_leaf_node_of_another_cluster_and_come_back(kind: str, 
         assert far.next(news).payload == b"from the leaf"
 
 
-def _answered(asking: Party, answering: Party, sid: int, subject: str) -> None:
+def _answered(asking: MeshClient, answering: MeshClient, sid: int, subject: str) -> None:
     """Until one of several questions is answered: nobody promises when clusters know of each other."""
     deadline = time.monotonic() + PATIENCE
     while True:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.certificates import Authority
-    from harness.mesh import Node, Party
+    from harness.mesh import MeshClient, Node
 
 PAIRS: Final = ("gh", "hg", "ha")
 
@@ -139,7 +139,7 @@ def leafs(tmp_path: Path) -> Iterator[Linked]:
         yield servers
 
 
-def exchange(leafs: Leafs, hub: Party, leaf: Party) -> None:
+def exchange(leafs: Leafs, hub: MeshClient, leaf: MeshClient) -> None:
     """A large message with headers and many small ones, both ways."""
     large = b"0123456789" * 90_000
     for one, other in ((hub, leaf), (leaf, hub)):

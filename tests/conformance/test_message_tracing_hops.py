@@ -17,7 +17,7 @@ from harness.tracing import DEST, shape, traced
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 ACCOUNTS: Final = f"""
 accounts {{
@@ -36,7 +36,7 @@ def _servers_of(events: list[Any]) -> list[str]:
     return sorted(shape(event.json(), {}) for event in events)
 
 
-def _story(publisher: Party, here: Party, there: Party, fence: Any) -> list[Any]:
+def _story(publisher: MeshClient, here: MeshClient, there: MeshClient, fence: Any) -> list[Any]:
     """What traces say of messages from one server to clients of both, plain and in a queue group."""
     sid = publisher.subscribe(DEST)
     sids = [(each, each.subscribe("order")) for each in (here, there)]
@@ -52,12 +52,12 @@ def _story(publisher: Party, here: Party, there: Party, fence: Any) -> list[Any]
         publisher.publish(subject, b"x", traced(only=only))
         seen.append((subject, only, _servers_of(publisher.take(sid, count))))
         fence()
-        seen.append([len(party.got(each)) for party, each in sids])
+        seen.append([len(client.got(each)) for client, each in sids])
     assert seen[3] == [0, 0, 0], "what is only traced is not delivered"
     return seen
 
 
-def _across(b: Party, a: Party, fence: Any) -> list[Any]:
+def _across(b: MeshClient, a: MeshClient, fence: Any) -> list[Any]:
     """Requests and streams that pass into an account whose clients are on another server."""
     sid = b.subscribe(DEST)
     heard = [a.subscribe("svc.*"), a.subscribe("blind.*")]

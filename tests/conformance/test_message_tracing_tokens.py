@@ -15,7 +15,7 @@ from harness.tracing import Traces, traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.mesh import Party
+    from harness.mesh import MeshClient
 
 ONE: Final = key_pair(ACCOUNT, "exports, traced")
 TWO: Final = key_pair(ACCOUNT, "imports, traced")
@@ -58,7 +58,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Leafs]:
 
 
 def _seen(servers: Leafs, letter: str) -> list[Any]:
-    def join(account: Any) -> Party:
+    def join(account: Any) -> MeshClient:
         return servers.join(letter, jwt=user_token(account, SOMEBODY, bearer_token=True))
 
     one, two, watching, elsewhere = join(ONE), join(TWO), join(ONE), join(TWO)
@@ -76,9 +76,9 @@ def _seen(servers: Leafs, letter: str) -> list[Any]:
             two.publish(subject, b"x", traced(only=only))
             seen.append(at_two.until_fence(two))
         seen += [len(one.got(sid)) for sid in sids] + [len(two.got(sid)) for sid in news]
-    for party, traces in ((one, at_one), (two, at_two)):
-        party.publish("plain", b"x", {"traceparent": "00-a-b-01"})
-        seen.append(traces.until_fence(party))
+    for client, traces in ((one, at_one), (two, at_two)):
+        client.publish("plain", b"x", {"traceparent": "00-a-b-01"})
+        seen.append(traces.until_fence(client))
     return [str(each).replace(f'"name": "{letter}"', '"name": "server"') for each in seen]
 
 

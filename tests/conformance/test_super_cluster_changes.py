@@ -41,16 +41,16 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 def check_traffic(joined: SuperCluster) -> None:
     """Messages and requests cross between all nodes that run."""
-    parties = joined.join_all()
-    sids = [party.subscribe("traffic") for party in parties]
-    services = [party.subscribe(f"svc.{number}") for number, party in enumerate(parties)]
+    clients = joined.join_all()
+    sids = [client.subscribe("traffic") for client in clients]
+    services = [client.subscribe(f"svc.{number}") for number, client in enumerate(clients)]
     joined.converge()
-    for party in parties:
-        party.publish("traffic")
-    joined.fence(*parties)
-    assert counts(parties, sids) == [len(parties)] * len(parties)
-    for number, (answering, sid) in enumerate(zip(parties, services, strict=True)):
-        for asking in parties:
+    for client in clients:
+        client.publish("traffic")
+    joined.fence(*clients)
+    assert counts(clients, sids) == [len(clients)] * len(clients)
+    for number, (answering, sid) in enumerate(zip(clients, services, strict=True)):
+        for asking in clients:
             reply = asking.ask(f"svc.{number}")
             message = answering.next(sid)
             answering.publish(message.reply, b"answer")

@@ -40,26 +40,26 @@ no_auth_user: one
 
 
 def test_each_message_reaches_every_plain_subscription_once(joined: SuperCluster) -> None:
-    parties = joined.join_all()
-    exact = [party.subscribe("news.day") for party in parties]
-    wild = [party.subscribe("news.>") for party in parties]
+    clients = joined.join_all()
+    exact = [client.subscribe("news.day") for client in clients]
+    wild = [client.subscribe("news.>") for client in clients]
     joined.converge()
-    for number, party in enumerate(parties):
-        party.publish("news.day", f"of {number}")
-    joined.fence(*parties)
-    assert counts(parties, exact) == [len(parties)] * len(parties)
-    assert counts(parties, wild) == [len(parties)] * len(parties)
+    for number, client in enumerate(clients):
+        client.publish("news.day", f"of {number}")
+    joined.fence(*clients)
+    assert counts(clients, exact) == [len(clients)] * len(clients)
+    assert counts(clients, wild) == [len(clients)] * len(clients)
 
 
 def test_headers_and_large_payloads_cross(joined: SuperCluster) -> None:
-    parties = joined.join_all()
-    sids = [party.subscribe("big") for party in parties]
+    clients = joined.join_all()
+    sids = [client.subscribe("big") for client in clients]
     joined.converge()
     large = b"L" * 900_000
-    parties[0].publish("big", large, {"A": "b"})
-    joined.fence(parties[0])
-    for party, sid in zip(parties, sids, strict=True):
-        (message,) = party.got(sid)
+    clients[0].publish("big", large, {"A": "b"})
+    joined.fence(clients[0])
+    for client, sid in zip(clients, sids, strict=True):
+        (message,) = client.got(sid)
         assert (message.payload, message.header("A")) == (large, "b")
 
 
@@ -86,10 +86,10 @@ def test_requests_are_answered_across_clusters(joined: SuperCluster) -> None:
 
 
 def test_nobody_there_is_said_at_once(joined: SuperCluster) -> None:
-    parties = joined.join_all()
+    clients = joined.join_all()
     joined.converge()
-    for party in parties:
-        assert party.request("nobody.listens").status.startswith("503")
+    for client in clients:
+        assert client.request("nobody.listens").status.startswith("503")
 
 
 def test_a_queue_group_is_served_once_and_in_the_own_cluster_first(joined: SuperCluster) -> None:
@@ -97,10 +97,10 @@ def test_a_queue_group_is_served_once_and_in_the_own_cluster_first(joined: Super
     sids = [member.subscribe("work", "group") for member in members]
     asking = joined.join_all()
     joined.converge()
-    for at, party in enumerate(asking):
+    for at, client in enumerate(asking):
         for number in range(10):
-            party.publish("work", f"{at}.{number}")
-        joined.fence(party)
+            client.publish("work", f"{at}.{number}")
+        joined.fence(client)
         got = counts(members, sids)
         own = joined.of(joined.cluster_of[at])
         assert sum(got) == 10
@@ -123,15 +123,15 @@ def test_a_queue_group_elsewhere_is_served_by_one_cluster(joined: SuperCluster) 
 
 
 def test_clients_are_told_the_name_of_their_cluster(joined: SuperCluster) -> None:
-    for number, party in enumerate(joined.join_all()):
-        assert party.info["cluster"] == joined.cluster_of[number]
+    for number, client in enumerate(joined.join_all()):
+        assert client.info["cluster"] == joined.cluster_of[number]
 
 
 def test_clients_may_not_speak_as_other_clusters_do(joined: SuperCluster) -> None:
-    for party in joined.join_all():
-        party.publish("_GR_.NUmM6c.NYNeKj.in")
-        party.sync()
-        assert party.problems == ["""-ERR 'Permissions Violation for Publish to "_GR_.NUmM6c.NYNeKj.in"'"""]
+    for client in joined.join_all():
+        client.publish("_GR_.NUmM6c.NYNeKj.in")
+        client.sync()
+        assert client.problems == ["""-ERR 'Permissions Violation for Publish to "_GR_.NUmM6c.NYNeKj.in"'"""]
 
 
 def shape(value: Any) -> Any:
@@ -165,9 +165,9 @@ def page(joined: SuperCluster, number: int, path: str) -> Any:
 )
 def test_monitoring_pages_have_the_same_fields(tmp_path: Path, path: str) -> None:
     with SuperCluster(tmp_path, "h-g", more=ACCOUNTS + "http: 127.0.0.1:-1") as joined:
-        for party in joined.join_all():
-            party.subscribe("a")
-            party.subscribe("b", "q")
+        for client in joined.join_all():
+            client.subscribe("a")
+            client.subscribe("b", "q")
         joined.converge()
         ours, theirs = (page(joined, n, path.format(other="BA"[n])) for n in (0, 1))
         if "=nobody" not in path:
@@ -191,10 +191,10 @@ def test_the_system_account_reaches_the_servers_of_all_clusters(tmp_path: Path, 
     system = "accounts { $SYS { users: [ { user: sys, password: p } ] } }"
     with SuperCluster(tmp_path, kind, more=system) as joined:
         options = {"user": "sys", "pass": "p"}
-        parties = [joined.join(number, **options) for number in joined.up()]
+        clients = [joined.join(number, **options) for number in joined.up()]
         joined.converge(**options)
-        for asking in parties:
-            for at, answering in enumerate(parties):
+        for asking in clients:
+            for at, answering in enumerate(clients):
                 subject = f"$SYS.REQ.SERVER.{answering.info['server_id']}"
                 data = asking.request(f"{subject}.GATEWAYZ", {"accounts": True}).json()["data"]
                 assert data["name"] == joined.cluster_of[at]
@@ -202,25 +202,25 @@ def test_the_system_account_reaches_the_servers_of_all_clusters(tmp_path: Path, 
                 assert "$SYS" in [account["name"] for account in gateway["accounts"]]
                 statsz = asking.request(f"{subject}.STATSZ").json()
                 assert statsz["server"]["cluster"] == joined.cluster_of[at]
-                (figures,) = statsz["statsz"]["gateways"]
-                assert figures["name"] == joined.cluster_of[1 - at]
-                assert figures["received"]["msgs"] > 0
-                assert figures["inbound_connections"] == 1
-                assert set(figures) == {"gwid", "name", "sent", "received", "inbound_connections"}
+                (statistics,) = statsz["statsz"]["gateways"]
+                assert statistics["name"] == joined.cluster_of[1 - at]
+                assert statistics["received"]["msgs"] > 0
+                assert statistics["inbound_connections"] == 1
+                assert set(statistics) == {"gwid", "name", "sent", "received", "inbound_connections"}
 
 
 def test_accounts_stay_apart(joined: SuperCluster) -> None:
     ones = joined.join_all(user="one", **{"pass": "p"})
     twos = joined.join_all(user="two", **{"pass": "p"})
-    heard = [(party, party.subscribe("same.>")) for party in (*ones, *twos)]
+    heard = [(client, client.subscribe("same.>")) for client in (*ones, *twos)]
     joined.converge()
     joined.converge(user="two", **{"pass": "p"})
     ones[0].publish("same.subject", b"1")
     twos[-1].publish("same.subject", b"2")
     joined.fence(ones[0])
     joined.fence(twos[-1], user="two", **{"pass": "p"})
-    for number, (party, sid) in enumerate(heard):
-        assert [m.payload for m in party.got(sid)] == [b"1" if number < len(ones) else b"2"]
+    for number, (client, sid) in enumerate(heard):
+        assert [m.payload for m in client.got(sid)] == [b"1" if number < len(ones) else b"2"]
 
 
 def test_interest_that_ends_is_taken_back(joined: SuperCluster) -> None:

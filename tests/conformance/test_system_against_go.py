@@ -1,6 +1,6 @@
 """The system account: the same happens on the Go server and on Headrace, the same is told and answered.
 
-Events and answers are compared field by field, in their order; figures that cannot agree only by their type.
+Events and answers are compared field by field, in their order; numbers that cannot agree only by their type.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from harness.tracing import DEST, Traces, traced
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.mesh import Node, Party
+    from harness.mesh import MeshClient, Node
 
     Play = Callable[["Stage"], None]
 
@@ -53,39 +53,39 @@ class Stage:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._parties: list[Party] = []
+        self._clients: list[MeshClient] = []
         self.seen: list[Any] = []
 
-    def join(self, user: str, **options: Any) -> Party:
-        party = self._node.join(user=user, **{"pass": "p"}, **options)
-        self._parties.append(party)
-        return party
+    def join(self, user: str, **options: Any) -> MeshClient:
+        client = self._node.join(user=user, **{"pass": "p"}, **options)
+        self._clients.append(client)
+        return client
 
-    def traces(self, user: str, **clients: Party) -> Traces:
+    def traces(self, user: str, **clients: MeshClient) -> Traces:
         traces = Traces(self.join(user))
         traces.named(**clients)
         return traces
 
-    def note(self, what: str, traces: Traces, asking: Party) -> None:
+    def note(self, what: str, traces: Traces, asking: MeshClient) -> None:
         """All that came of what `asking` has published."""
         self.seen.append((what, traces.until_fence(asking)))
 
-    def got(self, party: Party, sid: int) -> None:
+    def got(self, client: MeshClient, sid: int) -> None:
         """What a subscription got; numbers in `Nats-Request-Info` and reply subjects differ."""
-        found = party.got(sid)
+        found = client.got(sid)
         kept = [
             [line for line in message.headers.split(b"\r\n") if b"_R_." not in line and b"-Info" not in line]
             for message in found
         ]
         self.seen.append([(m.subject, lines, m.payload) for m, lines in zip(found, kept, strict=True)])
 
-    def problems(self, party: Party) -> None:
-        party.sync()
-        self.seen.append(party.problems[:])
+    def problems(self, client: MeshClient) -> None:
+        client.sync()
+        self.seen.append(client.problems[:])
 
     def close(self) -> None:
-        for party in self._parties:
-            party.close()
+        for client in self._clients:
+            client.close()
 
 
 def plain(stage: Stage) -> None:

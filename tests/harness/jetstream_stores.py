@@ -1,4 +1,4 @@
-"""Streams and consumers of all kinds to fill a server with, and a picture of all it has, to compare two by.
+"""Streams and consumers of all kinds to fill a server with, and the contents of a server, to compare two by.
 
 What a version does not have yet is left out by asking it: `level` is the API level that it says.
 """
@@ -172,7 +172,7 @@ def _until(wire: JetStreamWire, stream: str, holds: Any) -> None:
 # -- what is there
 
 
-def picture(wire: JetStreamWire) -> dict[str, Any]:
+def contents(wire: JetStreamWire) -> dict[str, Any]:
     """Streams by name, each with its configuration, state, messages and consumers."""
     names = sorted(info["config"]["name"] for info in _pages(wire, "STREAM.LIST", "streams"))
     return {name: _stream(wire, name) for name in names}

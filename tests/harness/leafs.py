@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from harness.mesh import PROGRAMS, Node, Party, reach
+from harness.mesh import PROGRAMS, MeshClient, Node, reach
 from harness.ports import free_port
 from harness.waiting import PATIENCE
 
@@ -28,7 +28,7 @@ class Leafs:
         self._folder = folder
         self.nodes: dict[str, Node] = {}
         self.ports: dict[str, int] = {}
-        self._parties: list[Party] = []
+        self._clients: list[MeshClient] = []
 
     def port(self, name: str) -> int:
         """Where leaf nodes of that server connect; chosen when it is first asked for."""
@@ -67,31 +67,31 @@ class Leafs:
         node.start()
         return node
 
-    def join(self, name: str, **options: Any) -> Party:
+    def join(self, name: str, **options: Any) -> MeshClient:
         """A client of a server."""
-        party = self.nodes[name].join(**options)
-        self._parties.append(party)
-        return party
+        client = self.nodes[name].join(**options)
+        self._clients.append(client)
+        return client
 
-    def clients(self) -> tuple[Party, Party]:
+    def clients(self) -> tuple[MeshClient, MeshClient]:
         """One of `hub` and one of its leaf node `leaf`, whose servers know each other."""
         both = self.join("hub"), self.join("leaf")
         self.meet(*both)
         return both
 
-    def meet(self, *parties: Party, seconds: float = PATIENCE) -> None:
+    def meet(self, *clients: MeshClient, seconds: float = PATIENCE) -> None:
         """Returns when each server of these clients knows what the others' clients had told until now."""
         deadline = time.monotonic() + seconds
-        for party in parties:
-            party.sync()
-        for told in parties:
-            for asking in parties:
+        for client in clients:
+            client.sync()
+        for told in clients:
+            for asking in clients:
                 if asking is not told:
                     reach(asking, told, deadline)
 
     def close(self) -> None:
-        for party in self._parties:
-            party.close()
+        for client in self._clients:
+            client.close()
         for node in reversed(self.nodes.values()):
             if node.running is not None:
                 node.running.__exit__(None, None, None)

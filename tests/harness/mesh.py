@@ -44,7 +44,7 @@ _PROBE_SECONDS: Final = 1.0
 _numbers = itertools.count(1)
 
 
-class Party(JetStreamWire):
+class MeshClient(JetStreamWire):
     """A client of one node, with an inbox that no other one has."""
 
     def __init__(self, server: ServerProcess, **options: Any) -> None:
@@ -113,11 +113,11 @@ class Node:
         program = self.program if self.host is None else self.host.program(self.program)
         self.running = ServerProcess(program, self.folder, config=self.config, listen=(), ready=False)
 
-    def join(self, **options: Any) -> Party:
+    def join(self, **options: Any) -> MeshClient:
         """A client, on the same host."""
         if self.host is None:
-            return Party(self.server, **options)
-        return self.host.inside(lambda: Party(self.server, **options))
+            return MeshClient(self.server, **options)
+        return self.host.inside(lambda: MeshClient(self.server, **options))
 
     def kill(self) -> None:
         self.server.kill()
@@ -158,8 +158,8 @@ class Mesh:
     ) -> None:
         self.kind = kind
         self.nodes: list[Node] = []
-        self._observers: dict[tuple[int, str], tuple[ServerProcess, Party, int]] = {}
-        self._parties: list[Party] = []
+        self._observers: dict[tuple[int, str], tuple[ServerProcess, MeshClient, int]] = {}
+        self._clients: list[MeshClient] = []
         ports = [free_port() for _ in kind]
         places = [host.address for host in hosts] or ["127.0.0.1"] * len(kind)
         addresses = [f"{place}:{port}" for place, port in zip(places, ports, strict=True)]
@@ -203,23 +203,23 @@ class Mesh:
 
     # -- clients
 
-    def join(self, at: int, **options: Any) -> Party:
+    def join(self, at: int, **options: Any) -> MeshClient:
         """A client of a node; it is closed with the mesh, or by `leave`."""
-        party = self.nodes[at].join(**options)
-        self._parties.append(party)
-        return party
+        client = self.nodes[at].join(**options)
+        self._clients.append(client)
+        return client
 
-    def join_all(self, **options: Any) -> list[Party]:
+    def join_all(self, **options: Any) -> list[MeshClient]:
         """A client of every node that runs."""
         return [self.join(number, **options) for number in self.up()]
 
     def leave(self) -> None:
         """Closes all clients."""
-        for party in self._parties:
-            party.close()
-        for _, party, _ in self._observers.values():
-            party.close()
-        self._parties.clear()
+        for client in self._clients:
+            client.close()
+        for _, client, _ in self._observers.values():
+            client.close()
+        self._clients.clear()
         self._observers.clear()
 
     def up(self) -> list[int]:
@@ -233,9 +233,9 @@ class Mesh:
         `options` are those of CONNECT for a user of that account who may do everything.
         """
         deadline = time.monotonic() + seconds
-        for party in self._parties:
-            if party.is_open and any(party.server is node.running for node in self.nodes):
-                party.sync()
+        for client in self._clients:
+            if client.is_open and any(client.server is node.running for node in self.nodes):
+                client.sync()
         observers = {number: self._observer(number, options)[0] for number in self.up()}
         for one, told in observers.items():
             for other, asking in observers.items():
@@ -248,7 +248,7 @@ class Mesh:
         carrying = {self.nodes[each].letter for each in self.up()} & LEGACY & MODERN
         return letters <= LEGACY or letters <= MODERN or bool(carrying)
 
-    def fence(self, *publishers: Party, **options: Any) -> None:
+    def fence(self, *publishers: MeshClient, **options: Any) -> None:
         """Returns when every node has passed on to its clients what these clients had published until now."""
         observers = {number: self._observer(number, options) for number in self.up()}
         for publisher in publishers:
@@ -261,7 +261,7 @@ class Mesh:
                 while observer.next(sid).subject != subject:
                     pass
 
-    def _observer(self, number: int, options: Mapping[str, Any]) -> tuple[Party, int]:
+    def _observer(self, number: int, options: Mapping[str, Any]) -> tuple[MeshClient, int]:
         """A client of this mesh's own at a node; a new one when the node is another process by now."""
         key = number, json.dumps(options, sort_keys=True)
         server = self.nodes[number].server
@@ -270,11 +270,11 @@ class Mesh:
             return known[1], known[2]
         if known is not None:
             known[1].close()
-        party = self.nodes[number].join(**options)
-        sid = party.subscribe("fence.*")
-        party.sync()
-        self._observers[key] = server, party, sid
-        return party, sid
+        client = self.nodes[number].join(**options)
+        sid = client.subscribe("fence.*")
+        client.sync()
+        self._observers[key] = server, client, sid
+        return client, sid
 
     # -- its end
 
@@ -308,7 +308,7 @@ class Mesh:
         self.close()
 
 
-def reach(asking: Party, told: Party, deadline: float) -> None:
+def reach(asking: MeshClient, told: MeshClient, deadline: float) -> None:
     """Asks until a subscription made now is known where `asking` is.
 
     While routes come and go a question can get lost; it is asked again then.
@@ -330,6 +330,6 @@ def reach(asking: Party, told: Party, deadline: float) -> None:
             return
 
 
-def counts(parties: Sequence[Party], sids: Sequence[int]) -> list[int]:
+def counts(clients: Sequence[MeshClient], sids: Sequence[int]) -> list[int]:
     """How much each of these got on its subscription."""
-    return [len(party.got(sid)) for party, sid in zip(parties, sids, strict=True)]
+    return [len(client.got(sid)) for client, sid in zip(clients, sids, strict=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.jetstream import JetStreamWire
-from harness.jetstream_stores import fill, make, picture, publish
+from harness.jetstream_stores import contents, fill, make, publish
 from harness.processes import HEADRACES, ServerProcess
 from harness.s3 import aws_environment, s3_endpoint
 
@@ -31,7 +31,7 @@ def jetstream(
 
 def stored(wire: JetStreamWire) -> dict[str, Any]:
     """What a server has of streams on disk."""
-    return {name: one for name, one in picture(wire).items() if one["config"]["storage"] == "file"}
+    return {name: one for name, one in contents(wire).items() if one["config"]["storage"] == "file"}
 
 
 def test_a_running_server_is_backed_up_and_restored(tmp_path: Path) -> None:

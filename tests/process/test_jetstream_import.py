@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.jetstream import JetStreamWire
-from harness.jetstream_stores import SECOND, consume, fill, make, picture, publish, pull, settle
+from harness.jetstream_stores import SECOND, consume, contents, fill, make, publish, pull, settle
 from harness.ports import free_port
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE, wait_until
@@ -54,7 +54,7 @@ def served(program: Program, folder: Path, store: str, **options: Any) -> dict[s
         store = "copy"
     with ServerProcess(program, folder, "-js", "-sd", str(folder / store), **options) as server:
         with JetStreamWire(server) as wire:
-            found = picture(wire)
+            found = contents(wire)
         assert "[ERR]" not in server.log
     return found
 
@@ -348,7 +348,7 @@ def test_a_killed_member_of_a_cluster_comes_over_with_what_only_its_raft_log_has
             wait_until(
                 lambda: is_everywhere(wire.api("CONSUMER.INFO.R.worker")), "all have what was acknowledged"
             )
-            there = picture(wire)
+            there = contents(wire)
     finally:
         for server in servers:
             server.process.kill()

@@ -78,7 +78,7 @@ def test_killed_server_keeps_what_it_acknowledged(serve: Serve) -> None:
 
 
 def test_lines_of_the_start_are_those_of_the_go_server(serve: Serve, tmp_path: Path) -> None:
-    """But for its picture of letters, and how long it took."""
+    """But for its banner, and how long it took."""
     lines = []
     for program in (HEADRACES[0], NATS_SERVER):
         config = (
@@ -152,7 +152,7 @@ def fill(wire: Wire) -> None:
     wire.send(b"PUB %b 4\r\n+ACK\r\n" % first[3])
 
 
-def pictured(wire: Wire) -> object:
+def described(wire: Wire) -> object:
     """All that there is, as the API tells it."""
     consumer = ask(wire, "$JS.API.CONSUMER.INFO.S.C")
     return (
@@ -176,7 +176,7 @@ def test_a_store_is_converted_to_another_key(serve: Serve, refused: Refused, tmp
     server = serve(config=KEYED % "")
     with client(server) as wire:
         fill(wire)
-        there = pictured(wire)
+        there = described(wire)
     assert server.stop() == 0
     steps = [
         ("key: one, cipher: aes", "  Encrypting stream '$G > %s'"),
@@ -190,7 +190,7 @@ def test_a_store_is_converted_to_another_key(serve: Serve, refused: Refused, tmp
         assert any(found.endswith("the streams and consumers of account '$G'") for found in lines)
         assert DONE in lines
         with client(server) as wire:
-            assert pictured(wire) == there
+            assert described(wire) == there
         assert server.stop() == 0
         assert not any(b"secret" in data for data in files(tmp_path / "store").values())
 
@@ -209,7 +209,7 @@ def test_a_store_is_converted_to_another_key(serve: Serve, refused: Refused, tmp
     )
     assert server.stop() == 0
     with client(serve(config=KEYED % "key: two, cipher: aes")) as wire:
-        assert pictured(wire) == there
+        assert described(wire) == there
         assert ask(wire, "S", "more")["seq"] == 4
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.mesh import Party, reach
+from harness.mesh import MeshClient, reach
 from harness.ports import free_port
 from harness.processes import BIN, HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE, wait_until
@@ -44,28 +44,28 @@ class Spread:
     def __init__(self, server: ServerProcess, count: int) -> None:
         self.server = server
         self.count = count
-        self.parties: list[Party] = []
+        self.clients: list[MeshClient] = []
 
-    def join(self, **options: Any) -> list[Party]:
+    def join(self, **options: Any) -> list[MeshClient]:
         """One client of each process, in the order of their ids: the system chooses, so that it takes some
         attempts."""
-        found: dict[str, Party] = {}
+        found: dict[str, MeshClient] = {}
         for _ in range(MOST_TRIES):
-            party = Party(self.server, **options)
-            if party.info["server_id"] in found:
-                party.close()
+            client = MeshClient(self.server, **options)
+            if client.info["server_id"] in found:
+                client.close()
                 continue
-            found[party.info["server_id"]] = party
-            self.parties.append(party)
+            found[client.info["server_id"]] = client
+            self.clients.append(client)
             if len(found) == self.count:
                 return [found[server_id] for server_id in sorted(found)]
         raise AssertionError(f"{len(found)} of {self.count} processes take connections")
 
-    def converge(self, parties: Sequence[Party]) -> None:
+    def converge(self, clients: Sequence[MeshClient]) -> None:
         """What each has subscribed to is known to the process of each other one."""
         deadline = time.monotonic() + PATIENCE
-        for told in parties:
-            for asking in parties:
+        for told in clients:
+            for asking in clients:
                 if asking is not told:
                     reach(asking, told, deadline)
 
@@ -84,8 +84,8 @@ class Spread:
         return children(self.server.pid)
 
     def close(self) -> None:
-        for party in self.parties:
-            party.close()
+        for client in self.clients:
+            client.close()
 
 
 def children(pid: int) -> list[int]:
@@ -122,38 +122,38 @@ def spread(serve: Callable[..., ServerProcess]) -> Iterator[Callable[..., Spread
 
 def test_clients_of_different_processes_talk(spread: Callable[..., Spread], program: Program) -> None:
     it = spread(3, program=program)
-    parties = it.join()
-    sids = [party.subscribe("news.*") for party in parties]
-    it.converge(parties)
+    clients = it.join()
+    sids = [client.subscribe("news.*") for client in clients]
+    it.converge(clients)
 
-    for number, party in enumerate(parties):
-        party.publish(f"news.{number}", f"from {number}")
+    for number, client in enumerate(clients):
+        client.publish(f"news.{number}", f"from {number}")
 
-    for party, sid in zip(parties, sids, strict=True):
-        got = {message.subject: message.payload for message in party.take(sid, 3)}
+    for client, sid in zip(clients, sids, strict=True):
+        got = {message.subject: message.payload for message in client.take(sid, 3)}
         assert got == {f"news.{n}": f"from {n}".encode() for n in range(3)}
-        assert party.got(sid) == []
+        assert client.got(sid) == []
 
 
 def test_queue_group_over_processes_gets_each_message_once(spread: Callable[..., Spread]) -> None:
     it = spread(2)
-    parties = it.join()
-    sids = [party.subscribe("work", "crew") for party in parties]
-    it.converge(parties)
+    clients = it.join()
+    sids = [client.subscribe("work", "crew") for client in clients]
+    it.converge(clients)
 
     for _ in range(50):
-        for party in parties:
-            party.publish("work")
-    for party in parties:
-        party.sync()
-    fence = [(party, party.subscribe("fence.*")) for party in parties]
-    it.converge(parties)
-    for party in parties:
-        party.publish(f"fence.{party.number}")
-    for party, sid in fence:
-        party.take(sid, len(parties))
+        for client in clients:
+            client.publish("work")
+    for client in clients:
+        client.sync()
+    fence = [(client, client.subscribe("fence.*")) for client in clients]
+    it.converge(clients)
+    for client in clients:
+        client.publish(f"fence.{client.number}")
+    for client, sid in fence:
+        client.take(sid, len(clients))
 
-    assert sum(len(party.got(sid)) for party, sid in zip(parties, sids, strict=True)) == 100
+    assert sum(len(client.got(sid)) for client, sid in zip(clients, sids, strict=True)) == 100
 
 
 def test_request_is_answered_by_a_client_of_another_process(spread: Callable[..., Spread]) -> None:
@@ -172,7 +172,7 @@ def test_request_is_answered_by_a_client_of_another_process(spread: Callable[...
 
 def test_info_names_one_server(spread: Callable[..., Spread]) -> None:
     it = spread(2, "--name", "orders", "-js")
-    infos = [party.info for party in it.join()]
+    infos = [client.info for client in it.join()]
 
     assert {info["port"] for info in infos} == {it.server.port}
     assert {info["server_name"] for info in infos} == {"orders", "orders-2"}
@@ -237,28 +237,28 @@ def test_websocket_port_is_shared_too(spread: Callable[..., Spread]) -> None:
 
 def test_without_a_system_account(spread: Callable[..., Spread]) -> None:
     it = spread(2, *MONITORED, config="no_system_account: true\n")
-    parties = it.join()
-    sids = [party.subscribe("x") for party in parties]
-    it.converge(parties)
+    clients = it.join()
+    sids = [client.subscribe("x") for client in clients]
+    it.converge(clients)
 
-    parties[0].publish("x")
+    clients[0].publish("x")
 
-    for party, sid in zip(parties, sids, strict=True):
-        assert party.next(sid).subject == "x"
+    for client, sid in zip(clients, sids, strict=True):
+        assert client.next(sid).subject == "x"
     assert it.page("/varz")["connections"] == 2
 
 
 def test_max_connections_counts_all_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, config="max_connections: 6\n")
-    parties = it.join()
-    while len(it.parties) < 6:
-        it.parties.append(Party(it.server))
+    clients = it.join()
+    while len(it.clients) < 6:
+        it.clients.append(MeshClient(it.server))
 
     with it.server.connect(None) as wire:
         assert b"maximum connections exceeded" in wire.take_rest()
 
-    it.parties.pop().close()
-    del parties
+    it.clients.pop().close()
+    del clients
     wait_until(lambda: accepts(it.server), "there is room again")
 
 
@@ -276,15 +276,15 @@ def accepts(server: ServerProcess) -> bool:
 
 def test_jetstream_serves_clients_of_all_processes(spread: Callable[..., Spread], tmp_path: Path) -> None:
     it = spread(2, *MONITORED, "-js", "-sd", str(tmp_path / "store"))
-    parties = it.join()
+    clients = it.join()
 
-    assert parties[0].api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})["config"]["name"] == "S"
-    it.converge(parties)
-    acks = [party.stored(f"s.{n}", str(n)) for n, party in enumerate(parties)]
+    assert clients[0].api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})["config"]["name"] == "S"
+    it.converge(clients)
+    acks = [client.stored(f"s.{n}", str(n)) for n, client in enumerate(clients)]
 
     assert [ack["seq"] for ack in acks] == [1, 2]
-    for party in parties:
-        assert party.api("STREAM.INFO.S")["state"]["messages"] == 2
+    for client in clients:
+        assert client.api("STREAM.INFO.S")["state"]["messages"] == 2
     assert it.page("/jsz")["streams"] == 1
     assert it.page("/varz")["jetstream"]["config"]["store_dir"].startswith(str(tmp_path))
 
@@ -293,8 +293,8 @@ def test_jetstream_is_there_again_after_its_process_was_killed(
     spread: Callable[..., Spread], tmp_path: Path
 ) -> None:
     it = spread(2, "-js", "-sd", str(tmp_path / "store"), "--name", "s")
-    parties = it.join()
-    other = next(party for party in parties if party.info["server_name"] == "s-2")
+    clients = it.join()
+    other = next(client for client in clients if client.info["server_name"] == "s-2")
     other.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})
     wait_until(lambda: other.has_responders("s.1"), "the stream is known")
     before = other.api("STREAM.INFO.S")["state"]["messages"]
@@ -314,11 +314,11 @@ def kill_first(it: Spread) -> None:
 
 def test_streaming_serves_clients_of_all_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, "--streaming", *MONITORED)
-    parties = it.join()
+    clients = it.join()
 
-    for party in parties:
+    for client in clients:
         wait_until(
-            lambda asking=party: asking.has_responders("_STAN.discover.test-cluster"), "streaming is known"
+            lambda asking=client: asking.has_responders("_STAN.discover.test-cluster"), "streaming is known"
         )
     assert it.page("/streaming/serverz")["cluster_id"] == "test-cluster"
 
@@ -329,16 +329,16 @@ def test_streaming_serves_clients_of_all_processes(spread: Callable[..., Spread]
 def test_varz_sums_over_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, *MONITORED)
     before = it.page("/varz")
-    parties = it.join()
-    sids = [party.subscribe("sum") for party in parties]
-    it.converge(parties)
+    clients = it.join()
+    sids = [client.subscribe("sum") for client in clients]
+    it.converge(clients)
     probes = it.page("/varz")
 
-    for party in parties:
+    for client in clients:
         for _ in range(10):
-            party.publish("sum", b"12345")
-    for party, sid in zip(parties, sids, strict=True):
-        party.take(sid, 20)
+            client.publish("sum", b"12345")
+    for client, sid in zip(clients, sids, strict=True):
+        client.take(sid, 20)
     after = it.page("/varz")
 
     assert after["connections"] == 2
@@ -355,10 +355,10 @@ def test_varz_sums_over_processes(spread: Callable[..., Spread]) -> None:
 
 def test_connz_pages_sorts_and_filters_over_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, *MONITORED)
-    for number, party in enumerate([*it.join(name="first"), *it.join(name="second")]):
+    for number, client in enumerate([*it.join(name="first"), *it.join(name="second")]):
         for _ in range(number):
-            party.subscribe("subject.>")
-        party.sync()
+            client.subscribe("subject.>")
+        client.sync()
 
     everything = it.page("/connz?subs=1")
     assert (everything["total"], everything["num_connections"]) == (4, 4)
@@ -383,9 +383,9 @@ def test_connz_pages_sorts_and_filters_over_processes(spread: Callable[..., Spre
 def test_subsz_and_accounts_are_of_all_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, *MONITORED)
     before = it.page("/subsz?acc=$G")["num_subscriptions"]
-    for party in it.join():
-        party.subscribe("x.y")
-        party.sync()
+    for client in it.join():
+        client.subscribe("x.y")
+        client.sync()
 
     listed = it.page("/subsz?subs=1&test=x.y")["subscriptions_list"]
     assert [each["subject"] for each in listed] == ["x.y", "x.y"]
@@ -439,7 +439,7 @@ def test_system_account_sees_every_process(spread: Callable[..., Spread]) -> Non
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_signal_ends_all(number: signal.Signals, spread: Callable[..., Spread], program: Program) -> None:
     it = spread(2, program=program)
-    parties = it.join()
+    clients = it.join()
     pids = it.children()
     assert len(pids) == 2
 
@@ -447,8 +447,8 @@ def test_signal_ends_all(number: signal.Signals, spread: Callable[..., Spread], 
 
     assert it.server.wait() == 0
     assert all(is_gone(pid) for pid in pids)
-    for party in parties:
-        party.take_in_the_rest()
+    for client in clients:
+        client.take_in_the_rest()
     assert it.server.lines[-1].endswith("[INF] Server Exiting..")
 
 
@@ -464,14 +464,14 @@ def test_ready_is_said_once(spread: Callable[..., Spread]) -> None:
 
 def test_processes_end_with_their_parent(spread: Callable[..., Spread]) -> None:
     it = spread(2)
-    parties = it.join()
+    clients = it.join()
     pids = it.children()
 
     it.server.kill()
 
     wait_until(lambda: all(map(is_gone, pids)), "the processes are gone")
-    for party in parties:
-        party.take_in_the_rest()
+    for client in clients:
+        client.take_in_the_rest()
 
 
 @pytest.mark.parametrize("which", ["first", "other"])
@@ -490,11 +490,11 @@ def test_killed_process_is_started_again(which: str, spread: Callable[..., Sprea
     it.server.wait_for_line(r"\[INF\] Process \d is ready again$")
     assert victim not in it.children()
     again = it.join()
-    sids = [party.subscribe("after") for party in again]
+    sids = [client.subscribe("after") for client in again]
     it.converge(again)
     again[0].publish("after")
-    for party, sid in zip(again, sids, strict=True):
-        assert party.next(sid).subject == "after"
+    for client, sid in zip(again, sids, strict=True):
+        assert client.next(sid).subject == "after"
     with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE) as answer:
         assert json.load(answer) == {"status": "ok"}
     del first, second
@@ -516,16 +516,16 @@ def test_process_that_ends_again_is_started_later(spread: Callable[..., Spread])
 def test_reload_reaches_all_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, *MONITORED, config="max_payload: 1000\n")
     before = it.page("/varz")
-    for party in it.join():
-        assert party.info["max_payload"] == 1000
+    for client in it.join():
+        assert client.info["max_payload"] == 1000
 
     it.server.config_file.write_text("max_payload: 2000\n")
     it.server.signal(signal.SIGHUP)
 
     wait_until(lambda: it.page("/varz")["config_load_time"] != before["config_load_time"], "reloaded")
     assert it.page("/varz")["max_payload"] == 2000
-    for party in it.join():
-        assert party.info["max_payload"] == 2000
+    for client in it.join():
+        assert client.info["max_payload"] == 2000
     assert len([line for line in it.server.lines if "Reloaded: max_payload = 2000" in line]) == 1
 
 
@@ -547,7 +547,7 @@ def test_reload_of_what_cannot_be_changes_nothing(
     server.signal(signal.SIGHUP)
 
     server.wait_for_line(rf"\[ERR\] Failed to reload server configuration: .*{re.escape(complaint)}")
-    assert all(party.info["max_payload"] == 1000 for party in it.join())
+    assert all(client.info["max_payload"] == 1000 for client in it.join())
     it.close()
 
 
@@ -560,29 +560,29 @@ def test_process_that_starts_after_a_reload_has_the_new_options(spread: Callable
     os.kill(it.children()[0], signal.SIGKILL)
     it.server.wait_for_line("is ready again$")
 
-    assert [party.info["max_payload"] for party in it.join()] == [2000, 2000]
+    assert [client.info["max_payload"] for client in it.join()] == [2000, 2000]
 
 
 def test_lame_duck_empties_all_processes(spread: Callable[..., Spread]) -> None:
     it = spread(2, config='lame_duck_duration: "30s"\nlame_duck_grace_period: "1ms"\n')
-    parties = it.join()
+    clients = it.join()
     pids = it.children()
 
     it.server.signal(signal.SIGUSR2)
 
     assert it.server.wait() == 0
     assert all(map(is_gone, pids))
-    for party in parties:
-        party.take_in_the_rest()
-        assert party.info.get("ldm") is True
+    for client in clients:
+        client.take_in_the_rest()
+        assert client.info.get("ldm") is True
 
 
 def test_lame_duck_keeps_services_until_the_last_client_has_gone(spread: Callable[..., Spread]) -> None:
     config = 'lame_duck_grace_period: "25s"\njetstream: enabled\nserver_name: s\n'
     it = spread(2, config=config)
-    parties = it.join()
-    first, other = sorted(parties, key=lambda party: party.info["server_name"])
-    it.converge(parties)
+    clients = it.join()
+    first, other = sorted(clients, key=lambda client: client.info["server_name"])
+    it.converge(clients)
     first.close()
 
     it.server.signal(signal.SIGUSR2)
@@ -665,7 +665,7 @@ def test_reload_command_waits_for_all_processes(spread: Callable[..., Spread], t
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("reloaded (sha256:")
-    assert [party.info["max_payload"] for party in it.join()] == [2000, 2000]
+    assert [client.info["max_payload"] for client in it.join()] == [2000, 2000]
 
 
 def test_routes_between_processes_need_their_secret(spread: Callable[..., Spread]) -> None:
@@ -764,22 +764,22 @@ def test_processes_are_members_of_the_configured_cluster(
     with ServerProcess(peer, folder, config=config) as far:
         cluster = f'name: c, listen: "127.0.0.1:-1", routes: ["nats://127.0.0.1:{port}"]'
         it = spread(2, *MONITORED, config=f"server_name: s\ncluster {{ {cluster} }}\n")
-        parties = [*it.join(), Party(far)]
-        it.parties.append(parties[-1])
-        sids = [party.subscribe("all") for party in parties]
-        it.converge(parties)
+        clients = [*it.join(), MeshClient(far)]
+        it.clients.append(clients[-1])
+        sids = [client.subscribe("all") for client in clients]
+        it.converge(clients)
 
-        for party in parties:
-            party.publish("all")
+        for client in clients:
+            client.publish("all")
 
-        for party, sid in zip(parties, sids, strict=True):
-            assert len(party.take(sid, 3)) == 3
-            assert party.got(sid) == []
+        for client, sid in zip(clients, sids, strict=True):
+            assert len(client.take(sid, 3)) == 3
+            assert client.got(sid) == []
         routes = it.page("/routez")["routes"]
         assert {route["remote_name"] for route in routes} == {"far"}
         varz = it.page("/varz")
         assert (varz["cluster"]["name"], varz["remotes"]) == ("c", 1)
-        assert it.parties[0].info["cluster"] == "c"
+        assert it.clients[0].info["cluster"] == "c"
 
 
 # -- leaf nodes -------------------------------------------------------------------------------------------
@@ -801,19 +801,19 @@ def test_leaf_links_are_those_of_all_processes(
     with ServerProcess(HEADRACES[0], folder, *arguments, config=f"server_name: far\n{theirs}") as far:
         it = spread(2, *MONITORED, config=f"server_name: s\n{ours}")
         there = Spread(far, count)
-        parties = [*it.join(), *there.join()]
-        it.parties += there.parties
-        sids = [party.subscribe("all") for party in parties]
-        it.converge(parties)
+        clients = [*it.join(), *there.join()]
+        it.clients += there.clients
+        sids = [client.subscribe("all") for client in clients]
+        it.converge(clients)
         before = it.page("/varz")
 
-        for party in parties:
-            party.publish("all", str(party.number))
-        for party, sid in zip(parties, sids, strict=True):
-            got = {message.payload for message in party.take(sid, len(parties))}
-            assert got == {str(each.number).encode() for each in parties}
-        it.converge(parties)
-        assert not any(party.got(sid) for party, sid in zip(parties, sids, strict=True))
+        for client in clients:
+            client.publish("all", str(client.number))
+        for client, sid in zip(clients, sids, strict=True):
+            got = {message.payload for message in client.take(sid, len(clients))}
+            assert got == {str(each.number).encode() for each in clients}
+        it.converge(clients)
+        assert not any(client.got(sid) for client, sid in zip(clients, sids, strict=True))
 
         links = count if is_hub else 2
         leafz = it.page("/leafz?subs=1")
@@ -839,14 +839,14 @@ def test_leaf_node_port_stays_when_its_process_starts_again(
     folder.mkdir()
     config = f'leafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{port}" }}] }}\n'
     with ServerProcess(HEADRACES[0], folder, config=config) as far:
-        there = Party(far)
+        there = MeshClient(far)
         it.converge([*it.join(), there])
 
         kill_first(it)
         it.server.wait_for_line(r"Process 1 is ready again$")
 
         it.converge([*it.join(), there])
-        it.parties.append(there)
+        it.clients.append(there)
 
 
 def test_jetstream_of_a_domain_is_asked_once_by_clients_of_all_processes(
@@ -860,18 +860,18 @@ def test_jetstream_of_a_domain_is_asked_once_by_clients_of_all_processes(
         leaf = f'leafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{port}" }}] }}\n'
         store = f'jetstream {{ domain: edge, store_dir: "{tmp_path / "edge"}" }}\n'
         it = spread(2, config=f"server_name: s\n{leaf}{store}")
-        parties = [*it.join(), Party(far)]
-        it.parties.append(parties[-1])
-        it.converge(parties)
+        clients = [*it.join(), MeshClient(far)]
+        it.clients.append(clients[-1])
+        it.converge(clients)
 
-        for party in parties:
+        for client in clients:
             for domain in ("hub", "edge"):
-                reply = party.ask(f"$JS.{domain}.API.INFO")
-                assert party.answer(reply).json()["domain"] == domain
-                it.converge(parties)
-                assert not party.answers(reply)
-        for party, domain in zip(parties, ("edge", "edge", "hub"), strict=True):
-            assert party.api("INFO")["domain"] == domain
+                reply = client.ask(f"$JS.{domain}.API.INFO")
+                assert client.answer(reply).json()["domain"] == domain
+                it.converge(clients)
+                assert not client.answers(reply)
+        for client, domain in zip(clients, ("edge", "edge", "hub"), strict=True):
+            assert client.api("INFO")["domain"] == domain
 
 
 def test_hub_that_comes_with_a_reload_is_refused(spread: Callable[..., Spread]) -> None:

@@ -2,7 +2,7 @@
 
 Here lives what has to be there before the first account is served, and what of it the log tells. Never
 lives here: what is done for an account (`account`), what several accounts share (`system`). Source: the log
-lines and the dynamic limits are the Go server's (2.15.1); its picture of letters is not here."""
+lines and the dynamic limits are the Go server's (2.15.1); its banner is not here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable message log: segments on disk to which records are appended, and its twin in memory.
+"""The durable message log: segments on disk to which records are appended; a log in memory beside it.
 
 In reading order:
 

@@ -203,7 +203,7 @@ class ServerMonitor:
         return [account_snapshot(a, self._server.config_load_ns) for a in self._server.accounts]
 
     def open_in(self, account: Account) -> Iterable[ConnectionSnapshot]:
-        """The open connections of one account, pictured when they are reached."""
+        """Yield the open connections of one account; the snapshot of each is taken when it is reached."""
         for ops in account.sessions():
             session: ClientSession = ops.connection
             if not session.is_closed:

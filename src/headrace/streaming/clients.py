@@ -1,4 +1,4 @@
-"""Clients: connect with the probe of a twin, heartbeats, pings, close.
+"""Clients: connect (an earlier client of the same ID is asked whether it lives), heartbeats, pings, close.
 
 What becomes of a closed client's subscriptions is `subscribing`'s. Source: streaming specification, 3.
 """

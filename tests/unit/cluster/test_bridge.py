@@ -18,7 +18,7 @@ BEGINS = "Carrying messages between routes of 1.x and of 2.x"
 ENDS = "No longer carrying messages between routes of 1.x and of 2.x"
 
 
-def speaking_both(make: Made, started_ns: int = AGE) -> TestPort:
+def port_of_both_dialects(make: Made, started_ns: int = AGE) -> TestPort:
     return make(protocol="auto", own={"started_ns": started_ns})
 
 
@@ -44,7 +44,7 @@ def words(port: TestPort) -> list[str]:
 
 
 def test_one_alone_waits_and_is_the_bridge(make: Made) -> None:
-    port = speaking_both(make)
+    port = port_of_both_dialects(make)
     assert not port.mesh.bridge.is_on
     assert takes_over(port)
     assert words(port) == []
@@ -58,7 +58,7 @@ def test_who_speaks_one_protocol_is_none(make: Made, protocol: str) -> None:
 
 
 def test_peers_are_told_since_when(make: Made) -> None:
-    assert b'"legacy_routes":true,"headrace_started_ns":1000}' in speaking_both(make).accepts().said()
+    assert b'"legacy_routes":true,"headrace_started_ns":1000}' in port_of_both_dialects(make).accepts().said()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_peers_are_told_since_when(make: Made) -> None:
     [(AGE - 1, b"NZZ", True), (AGE + 1, b"NAA", False), (AGE, b"NAA", True), (AGE, b"NZZ", False)],
 )
 def test_the_older_one_is_the_bridge(make: Made, started_ns: int, name: bytes, is_older: bool) -> None:
-    first, second = speaking_both(make), speaking_both(make)
+    first, second = port_of_both_dialects(make), port_of_both_dialects(make)
     colleague(first, started_ns, name)
     assert takes_over(first) is not is_older
     assert takes_over(second)
@@ -75,7 +75,7 @@ def test_the_older_one_is_the_bridge(make: Made, started_ns: int, name: bytes, i
 
 
 def test_it_is_taken_over_a_while_after_the_older_one_left(make: Made) -> None:
-    port = speaking_both(make)
+    port = port_of_both_dialects(make)
     older = colleague(port, AGE - 1)
     for _ in range(3):
         assert limits.ROUTE_BRIDGE_WAIT not in port.waits()
@@ -88,7 +88,7 @@ def test_it_is_taken_over_a_while_after_the_older_one_left(make: Made) -> None:
 
 
 def test_what_is_carried_and_when_is_logged(make: Made) -> None:
-    port = speaking_both(make)
+    port = port_of_both_dialects(make)
     old, new = old_peer(port), new_peer(port)
     assert words(port) == []
     takes_over(port)
@@ -104,7 +104,7 @@ def test_what_is_carried_and_when_is_logged(make: Made) -> None:
 
 
 def test_each_side_is_told_what_the_other_wants_while_there_is_a_bridge(make: Made) -> None:
-    port = speaking_both(make)
+    port = port_of_both_dialects(make)
     old, new, both = old_peer(port), new_peer(port), colleague(port, AGE + 1)
     old.says(b"SUB old  RSID:5:1\r\n")
     new.says(b"RS+ $G new\r\n")
@@ -129,6 +129,6 @@ def test_each_side_is_told_what_the_other_wants_while_there_is_a_bridge(make: Ma
 
 
 def test_a_stopped_mesh_waits_for_nothing(make: Made) -> None:
-    port = speaking_both(make)
+    port = port_of_both_dialects(make)
     port.stop()
     assert limits.ROUTE_BRIDGE_WAIT not in port.waits()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine_peers import Broker, Peer
 
 
-def figures(broker: Broker, *names: str) -> tuple[int, ...]:
+def statistics(broker: Broker, *names: str) -> tuple[int, ...]:
     statistics = broker.interest.statistics()
     return tuple(statistics[name] for name in names)
 
@@ -27,14 +27,14 @@ def test_plan_is_kept_when_a_subject_misses_twice_in_a_row(plain_broker: Broker)
     subscribe(plain_broker.peer(), b"a")
     for kept in (0, 1, 1, 1):
         assert plain_broker.interest.receivers(b"a") == (1, 0)
-        assert figures(plain_broker, "cached_plans") == (kept,)
-    assert figures(plain_broker, "matches", "hits", "misses") == (4, 2, 2)
+        assert statistics(plain_broker, "cached_plans") == (kept,)
+    assert statistics(plain_broker, "matches", "hits", "misses") == (4, 2, 2)
 
 
 def test_subjects_used_once_are_not_kept(plain_broker: Broker) -> None:
     for n in range(500):
         plain_broker.interest.receivers(b"_INBOX.%d" % n)
-    assert figures(plain_broker, "cached_plans", "misses") == (0, 500)
+    assert statistics(plain_broker, "cached_plans", "misses") == (0, 500)
 
 
 CHANGES = {
@@ -75,11 +75,11 @@ def test_literal_subscriptions_elsewhere_do_not_disturb_a_kept_plan(plain_broker
     peer = plain_broker.peer(QUIET + b"SUB steady 1\r\n")
     plain_broker.interest.receivers(b"steady")
     plain_broker.interest.receivers(b"steady")
-    before = figures(plain_broker, "misses")
+    before = statistics(plain_broker, "misses")
     for n in range(1000):
         peer.link.feed(b"SUB _INBOX.%d x\r\nUNSUB x\r\n" % n)
         assert plain_broker.interest.receivers(b"steady") == (1, 0)
-    assert figures(plain_broker, "misses") == before
+    assert statistics(plain_broker, "misses") == before
 
 
 def test_wildcards_under_another_first_token_do_not_disturb_a_kept_plan(plain_broker: Broker) -> None:
@@ -88,10 +88,10 @@ def test_wildcards_under_another_first_token_do_not_disturb_a_kept_plan(plain_br
         plain_broker.interest.receivers(b"steady")
     missed = 0
     for n in range(200):
-        before = figures(plain_broker, "misses")
+        before = statistics(plain_broker, "misses")
         peer.link.feed(b"SUB other%d.* x\r\nUNSUB x\r\n" % n)
         plain_broker.interest.receivers(b"steady")
-        missed += figures(plain_broker, "misses") != before
+        missed += statistics(plain_broker, "misses") != before
     assert missed < 20  # two of 256 buckets may meet
 
 
@@ -101,7 +101,7 @@ def test_cache_widens_when_fresh_plans_push_each_other_out(plain_broker: Broker)
         for n in range(6000):
             plain_broker.interest.receivers(b"s.%d" % n)
             plain_broker.interest.receivers(b"s.%d" % n)
-    slots, plans = figures(plain_broker, "cache_slots", "cached_plans")
+    slots, plans = statistics(plain_broker, "cache_slots", "cached_plans")
     assert 4096 <= slots <= 65_536
     assert 2000 < plans <= 6000
     assert all(plain_broker.interest.receivers(b"s.%d" % n) == (2, 0) for n in range(6000))
@@ -114,7 +114,7 @@ def test_cache_does_not_widen_without_end(plain_broker: Broker) -> None:
         for subject in subjects:
             plain_broker.interest.receivers(subject)
             plain_broker.interest.receivers(subject)
-    slots, plans = figures(plain_broker, "cache_slots", "cached_plans")
+    slots, plans = statistics(plain_broker, "cache_slots", "cached_plans")
     assert slots == 65_536
     assert plans <= slots
     peer.link.detach()
@@ -129,7 +129,7 @@ def test_cache_is_emptied_before_its_plans_name_too_many_subscriptions(plain_bro
     for n in range(300):
         for _ in range(2):
             assert plain_broker.interest.receivers(b"s.%d" % n) == (count, 0)
-        kept.append(figures(plain_broker, "cached_plans")[0])
+        kept.append(statistics(plain_broker, "cached_plans")[0])
     assert max(kept) * count <= 1 << 22
     assert min(kept[210:]) < max(kept)
     assert plain_broker.interest.receivers(b"s.299") == (count, 0)
@@ -141,14 +141,14 @@ def test_plan_of_a_very_long_subject_is_not_kept(plain_broker: Broker) -> None:
     plain_broker.peer(QUIET + b"SUB s.> 1\r\n")
     for _ in range(5):
         assert plain_broker.interest.receivers(subject) == (1, 0)
-    assert figures(plain_broker, "cached_plans") == (0,)
+    assert statistics(plain_broker, "cached_plans") == (0,)
 
 
-def test_figures_follow_what_happened(plain_broker: Broker) -> None:
+def test_statistics_follow_what_happened(plain_broker: Broker) -> None:
     peer = plain_broker.peer(QUIET + b"SUB a 1\r\nSUB a 2\r\nSUB b q 3\r\nUNSUB 2\r\n")
     peer.send(b"PUB a 0\r\n\r\nPUB a 0\r\n\r\nPUB b 0\r\n\r\n")
-    assert figures(plain_broker, "subscriptions", "inserts", "removes") == (2, 3, 1)
-    assert figures(plain_broker, "fanout_max", "fanout_total") == (1, 3)
+    assert statistics(plain_broker, "subscriptions", "inserts", "removes") == (2, 3, 1)
+    assert statistics(plain_broker, "fanout_max", "fanout_total") == (1, 3)
 
 
 def test_mapper_makes_every_change_count(plain_broker: Broker) -> None:

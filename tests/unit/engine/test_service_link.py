@@ -226,8 +226,8 @@ def test_publication_reaches_everyone_as_a_clients_would(
     assert headed.received() == (
         b"MSG a.b 22 2\r\nhi\r\nMSG a.b 22 r 0\r\n\r\nHMSG a.b 22 r 18 20\r\n" + HEADERS + b"ho\r\n"
     )
-    figures = plain_broker.router.statistics()
-    assert (figures["in_msgs"], figures["out_msgs"]) == (4, 6)
+    statistics = plain_broker.router.statistics()
+    assert (statistics["in_msgs"], statistics["out_msgs"]) == (4, 6)
     assert service.link.counters[:2] == (4, 2 + 0 + 20 + 1)
 
 

@@ -23,7 +23,7 @@ def test_sum_is_of_all_links_that_are_given(plain_broker: Broker) -> None:
     assert traffic(()) == (0, 0, 0, 0)
 
 
-def test_link_that_ended_keeps_its_figures(plain_broker: Broker) -> None:
+def test_link_that_ended_keeps_its_counters(plain_broker: Broker) -> None:
     peer = plain_broker.peer()
     peer.send(b"PUB x 5\r\nhello\r\n")
     peer.link.detach()

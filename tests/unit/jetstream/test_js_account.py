@@ -345,12 +345,12 @@ def test_what_nobody_waits_for_is_written_together(tmp_path: Path) -> None:
     assert place.restart().ask("CONSUMER.INFO.S.c")["ack_floor"]["stream_seq"] == 10
 
 
-def test_figures_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_statistics_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.stream("S", subjects=["s"])
     place.publish("s", b"1")
-    figures = server_stats(place.system, "")
-    (account,) = figures.accounts
+    stats = server_stats(place.system, "")
+    (account,) = stats.accounts
     place.publish("s", b"2")
     place.publish("s", b"3")
 

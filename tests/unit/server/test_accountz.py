@@ -1,4 +1,4 @@
-"""`/accountz` and what else monitoring says of accounts: the shape and the figures of the Go server."""
+"""`/accountz` and what else monitoring says of accounts: the shape and the statistics of the Go server."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_document_is_the_go_servers_after_the_same(tmp_path: Any) -> None:
     assert asyncio.run(ours()) == reference
 
 
-def test_figures_are_of_clients_there_and_gone() -> None:
+def test_statistics_are_of_clients_there_and_gone() -> None:
     found = asyncio.run(ours())
 
     (_, [entry]) = found["/accstatz"][1]

@@ -179,7 +179,7 @@ def joined(port: int, user: str, **fields: object) -> RawClient:
 
 
 def test_storm_of_a_thousand_connections_is_told_completely() -> None:
-    """Each is there once, in order, and the last figures are right."""
+    """Each is there once, in order, and the last statistics are right."""
     storm = 1_000
 
     def run(port: int) -> tuple[Counter[str], list[dict[str, Any]]]:

@@ -65,7 +65,7 @@ def run(play: Any) -> Any:
 
 
 def test_long_listing_is_whole() -> None:
-    """More connections than are pictured in one step, and more than are written out on the loop."""
+    """More connections than are taken in one step, and more than are written out on the loop."""
 
     def play(port: int, _: Server) -> tuple[Any, Any]:
         crowd = [joined(port, "a") for _ in range(150)]
@@ -107,7 +107,7 @@ def test_requests_that_wait_are_bounded_and_the_server_goes_on() -> None:
     assert connections == 1
 
 
-def test_account_whose_name_is_a_wildcard_gets_no_other_accounts_figures() -> None:
+def test_account_whose_name_is_a_wildcard_gets_no_other_accounts_statistics() -> None:
     text = """
     accounts { "*": { users: [{user: w, password: p}] }, A { users: [{user: a, password: p}] } }
     """

@@ -1,4 +1,4 @@
-"""Connect, twins, heartbeats, pings and close. Source: streaming specification, 3."""
+"""Connect, IDs that are taken, heartbeats, pings and close. Source: streaming specification, 3."""
 
 from __future__ import annotations
 

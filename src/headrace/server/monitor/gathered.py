@@ -30,11 +30,11 @@ LONG_LISTING: Final = 64
 """Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
 
 CONNECTIONS_PER_STEP: Final = 20
-"""Connections pictured before the event loop gets its turn: about 100 µs."""
+"""Snapshots of connections that are taken before the event loop gets its turn: about 100 µs."""
 
 
 class Gathered:
-    """A source whose open connections have been pictured already."""
+    """A source that has the snapshots of its open connections already."""
 
     def __init__(self, source: MonitorSource, connections: list[ConnectionSnapshot]) -> None:
         self._source = source
@@ -63,7 +63,7 @@ class Gathered:
 
 
 async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] | None = None) -> Gathered:
-    """The source with its open connections, or only those chosen, pictured in steps: others work in
+    """The source with its open connections, or only those chosen, as snapshots taken in steps: others work in
     between."""
     connections: list[ConnectionSnapshot] = []
     if chosen is None:

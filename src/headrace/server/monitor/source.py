@@ -349,7 +349,7 @@ class MonitorSource(Protocol):
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
         """Client connections in that state, in any order; closed ones as far as they are remembered.
 
-        Each is pictured when it is reached, so that a caller can pause between them.
+        The snapshot of each is taken when it is reached, so that a caller can pause between them.
         """
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:

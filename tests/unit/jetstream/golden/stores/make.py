@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.jetstream import JetStreamWire
-from harness.jetstream_stores import fill_a_little, picture
+from harness.jetstream_stores import contents, fill_a_little
 from harness.processes import Program, ServerProcess
 
 KEY = "golden"
@@ -32,7 +32,7 @@ def main(name: str, program: str, cipher: str = "") -> None:
         with ServerProcess(Program(name, (program,)), Path(folder), *flags, config=config) as server:
             with JetStreamWire(server) as wire:
                 fill_a_little(wire)
-                truth = picture(wire)
+                truth = contents(wire)
             for stream in truth.values():
                 for message in stream["messages"]:
                     message["data"] = sha256(b64decode(message.get("data", ""))).hexdigest()[:16]
