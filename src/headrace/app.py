@@ -284,7 +284,9 @@ def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
 
 
 def server_cipher(secret: str | None, name: str | None, previous: str | None = None) -> Cipher | None:
-    """The same for a server: it converts what is encrypted with the other cipher or the secret before."""
+    """Return the cipher of a server's store: it converts what is encrypted with the other cipher, or the
+    secret before.
+    """
     if secret is None:
         return None
     from headrace.log.encryption import ALGORITHMS, Cipher

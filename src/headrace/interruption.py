@@ -27,7 +27,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def end_starts() -> None:
-    """From now on INT and TERM raise Interrupted in the main thread, until somebody else handles them."""
+    """Raise Interrupted at INT and TERM in the main thread, until another handler is set."""
     on_end(_interrupt)
 
 

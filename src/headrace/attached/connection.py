@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
     # -- the beginning ------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Until the server has taken CONNECT.
+        """Connect, and wait until the server has taken CONNECT.
 
         Raises: ConnectError, ClientTimeoutError, CredentialsError; ServerError when it refuses.
         """
@@ -229,7 +229,9 @@ class Connection(asyncio.Protocol):
     # -- the end ------------------------------------------------------------------------------------
 
     async def flush(self, within: float) -> None:
-        """Until the server has taken what was written, or the connection is over, or `within` s passed."""
+        """Wait until the server has taken what was written, the connection is over, or `within` seconds
+        passed.
+        """
         if self._is_open:
             self._flushed = self._machine.ping(self._loop.time()), self._loop.create_future()
             self._write_out()

@@ -137,7 +137,7 @@ class RemoteHost:
             self._work(self._hear())
 
     async def _hear(self) -> None:
-        """Until the server has heard of the subscriptions so far."""
+        """Wait until the server has heard of the subscriptions so far."""
         self._write()
         if self._connection is not None:
             await self._connection.flush(FLUSH_LIMIT)
@@ -178,7 +178,7 @@ class RemoteHost:
         return answer.done() and answer.result()
 
     async def start(self) -> None:
-        """Until the server has heard of all subscriptions.
+        """Start the service, and wait until the server has heard of all subscriptions.
 
         Raises: StartError, as the service does; ConnectionLostError when the connection ends meanwhile.
         """
@@ -319,7 +319,7 @@ class RemoteHost:
         return Delivery(sid, subject, reply, headers, payload)
 
     def _is_nobody(self, sid: bytes, block: bytes) -> bool:
-        """True if a message says that nobody listens to a request; that ends the question."""
+        """True if a message says that no client listens to a request; that ends the question."""
         if not block.startswith(_NOBODY):
             return False
         self._answers(int(sid), said=False)

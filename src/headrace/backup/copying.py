@@ -75,7 +75,7 @@ class Copier:
         raise BackupError(f"{directory}: its segments change faster than they can be copied")
 
     def _full(self, log: bytes, path: Path, done: dict[str, Part]) -> bool:
-        """Adds a full segment; gives whether it had to be read, or is gone."""
+        """Add a full segment; return True if it had to be read, or is gone."""
         done.pop(path.name, None)
         mark = _mark(path)
         known = self._known.get((log, path.name))

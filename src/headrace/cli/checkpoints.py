@@ -65,7 +65,7 @@ def _port(text: str) -> int:
 
 
 async def _serve(options: argparse.Namespace, secret: str) -> None:
-    """Until SIGINT or SIGTERM. Raises: UnsupportedError, StartError."""
+    """Serve checkpoints until SIGINT or SIGTERM. Raises: UnsupportedError, StartError."""
     from headrace.checkpoints.gateway import Gateway
 
     stop = asyncio.Event()

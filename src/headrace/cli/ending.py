@@ -49,8 +49,9 @@ class Ending:
         return None if self._number is None else SIGNALLED + self._number
 
     def run(self, work: Callable[[], T], cut: Callable[[], None]) -> T:
-        """Does the work; gives and raises what it does, unless its tools were taken away: then the process
-        ends here.
+        """Do the work; return and raise what it does.
+
+        Once its tools were taken away, the process ends here instead.
         """
         result: Future[T] = Future()
 
@@ -97,7 +98,7 @@ class Ending:
         os._exit(self.code)  # what is left of Spark's Python would complain
 
     def _take_tools(self, cut: Callable[[], None]) -> None:
-        """Ends what the work works with: of calls that fail from here on nobody needs to hear."""
+        """End what the work uses, and the log: errors of calls that fail from here on are not shown."""
         logging.disable()
         cut()
 

@@ -45,7 +45,7 @@ class Import(Struct, Generic[R], frozen=True):
     describe: Callable[[R, bool], None]
 
     def run(self, arguments: Sequence[str], program: str) -> int:
-        """Does the import, shows how far it is, prints what became of it; gives the exit code."""
+        """Run the import, show its progress, print the outcome; return the exit code."""
         name = f"{program} {self.command}"
         options = self._parser(name).parse_args(arguments)
         return exit_code(name, lambda: self._run(options), again=self.again)
@@ -93,7 +93,10 @@ def refuse_nested(source: Path, target: Path) -> None:
 
 
 def print_findings(found: Sequence[Finding], lost: int, *, every: bool, is_left_out: bool = False) -> None:
-    """`lost`: messages that are known to be lost. `is_left_out`: there are others, which nobody counts."""
+    """Print findings.
+
+    `lost`: messages that are known to be lost. `is_left_out`: there are others, which are not counted.
+    """
     damage = [finding for finding in found if finding.is_damage]
     notes = [finding for finding in found if not finding.is_damage]
     for title, findings in (("damage in the source", damage), ("notes", notes)):

@@ -104,7 +104,7 @@ class Connection:
         return self._error is None
 
     def new_inbox(self) -> bytes:
-        """A reply subject that nobody else has."""
+        """Return a reply subject that no other client has."""
         return f"{self._options.inbox_prefix}.{secrets.token_hex(11)}".encode()
 
     def publish(

@@ -46,7 +46,7 @@ class MaxPayloadError(ClientError, ValueError):
 
 
 class NoRespondersError(ClientError):
-    """A request that nobody is subscribed to (status 503)."""
+    """A request to a subject without subscribers (status 503)."""
 
 
 class StreamingRefusedError(ClientError):

@@ -260,7 +260,7 @@ class _Consumer:
             self.remove()
 
     def _window(self, inbox: Inbox, count: int, *, alone: bool) -> tuple[StreamBatch, bool]:
-        """Up to `count` messages; whether the next is larger than a window and is to be asked for alone."""
+        """Return up to `count` messages; True if the next is larger than a window, to be asked for alone."""
         body: dict[str, Any] = {"batch": count, "no_wait": True}
         if not alone:
             body["max_bytes"] = WINDOW_BYTES
@@ -357,7 +357,9 @@ class _DirectReader:
         raise AssertionError("a window ends with a status or an error")
 
     def _take(self, arrived: MessageBatch, batch: StreamBatch) -> bool | None:
-        """Add the messages to the batch; whether there are more once the end was there, else None."""
+        """Add the messages to the batch; return True or False at the end of an answer (there are more, or
+        not), else None.
+        """
         for block, payload in zip(arrived.header_blocks(), arrived.payloads, strict=True):
             if block is None:
                 raise ProtocolError("an answer to a direct get has no headers")

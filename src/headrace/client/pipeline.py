@@ -100,7 +100,7 @@ class Wire(Protocol):
         """The frames of the rows [start, stop), numbered from `first` on."""
 
     def again(self, frame: bytes) -> bytes:
-        """The same message for the present connection; as long as it was."""
+        """Return the same message for the present connection, of the same length."""
 
     def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
         """Acknowledgements, waiting up to `timeout` seconds for the first; none means silence."""
@@ -145,7 +145,7 @@ class Patience:
 
 
 class Counts(Struct):
-    """Messages by what became of them; `resent` counts sendings beyond the first."""
+    """The number of messages by their outcome; `resent` counts sendings beyond the first."""
 
     stored: int = 0
     duplicates: int = 0

@@ -94,7 +94,10 @@ class StreamingAdmin:
         before_time_ns: int | None = None,
         keep: int = 0,
     ) -> tuple[int, ChannelInfo]:
-        """Removes messages of one channel; how many, and what it is then. It is durable when this returns."""
+        """Remove messages of one channel; return their number, and the channel after it.
+
+        It is durable when this returns.
+        """
         request = PurgeRequest(
             channel.encode("utf-8", "surrogateescape"), before_sequence, before_time_ns, keep
         )
@@ -105,7 +108,9 @@ class StreamingAdmin:
             raise ProtocolError(f"not the answer to a purge: {error!r}") from error
 
     def delete(self, channel: str) -> tuple[int, int]:
-        """Removes one channel and ends its subscriptions; how many messages and subscriptions it had."""
+        """Remove one channel and end its subscriptions; return the number of messages and subscriptions it
+        had.
+        """
         answer = self._ask("delete", DeleteRequest(channel.encode("utf-8", "surrogateescape")).encode())
         try:
             return int(answer["messages"]), int(answer["subscriptions"])

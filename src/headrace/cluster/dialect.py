@@ -47,7 +47,7 @@ class Dialect:
         return info
 
     def ping_interval(self, wanted: float) -> float:
-        """Seconds between PINGs where the configuration wants so many."""
+        """Return the seconds between PINGs, given those of the configuration."""
         return min(wanted, limits.ROUTE_PING_INTERVAL)
 
 

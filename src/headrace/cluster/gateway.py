@@ -68,7 +68,7 @@ class AllGateways(Protocol):
         """Return True for a cluster that is reached over TLS."""
 
     def heard_of(self, info: PeerInfo) -> None:
-        """Reach a cluster that somebody told of, unless it is known."""
+        """Reach a cluster that a peer told of, unless it is known."""
 
     @property
     def gossip(self) -> GossipToRoutes:

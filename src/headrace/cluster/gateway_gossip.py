@@ -43,7 +43,7 @@ class GossipingGateways(Protocol):
         """This server's INFO as of now."""
 
     def heard_of(self, info: PeerInfo) -> None:
-        """Reach a cluster that somebody told of, unless it is known."""
+        """Reach a cluster that a peer told of, unless it is known."""
 
 
 class GatewayGossip:

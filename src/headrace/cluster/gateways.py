@@ -70,7 +70,7 @@ class Gateways:
         self._timer = self.port.call_later(limits.GATEWAY_SOLICIT_DELAY, self._solicit)
 
     def stop(self) -> None:
-        """Close all connections, and reach nobody any more."""
+        """Close all connections, and begin no more."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -190,7 +190,7 @@ class Gateways:
     # -- who is told of whom ----------------------------------------------------------------------
 
     def heard_of(self, info: PeerInfo) -> None:
-        """Reach a cluster that somebody told of, unless it is known.
+        """Reach a cluster that a peer told of, unless it is known.
 
         Those that are connected already hear of it too. The Go server tells only who connects; two clusters
         that come at the same time to different servers of a third would not hear of each other.
@@ -303,7 +303,7 @@ class Reaching(Attempts):
         self._gateways.port.dial(self.other.name, address, connected, failed)
 
     def _failed(self) -> None:
-        """Try again after a while, when nobody answered; a cluster that was only heard of is given up."""
+        """Try again after a while, when no server answered; give up a cluster that was only heard of."""
         if self._is_renewed and not self.other.is_explicit:
             self.attempts = 0
             self._due()

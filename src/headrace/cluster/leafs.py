@@ -46,7 +46,7 @@ class Leafs:
             remote.start()
 
     def stop(self) -> None:
-        """Close all connections, and reach nobody any more."""
+        """Close all connections, and begin no more."""
         self.is_stopped = True
         for remote in self.remotes:
             remote.stop()

@@ -91,7 +91,7 @@ class Mesh:
         self.solicitors.reach(self.options.routes, ("", *self.registry.dedicated))
 
     def stop(self) -> None:
-        """Close all connections, and reach nobody any more."""
+        """Close all connections, and begin no more."""
         self.is_stopped = True
         self._reconfiguration.stop()
         self._anti_entropy.stop()

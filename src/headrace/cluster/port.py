@@ -101,10 +101,10 @@ class Machine(Protocol[SessionT_co]):
         """Reach the servers that are configured; connections may be accepted from now on."""
 
     def stop(self) -> None:
-        """Close all connections, and reach nobody any more."""
+        """Close all connections, and begin no more."""
 
     def accepted(self, wire: Wire) -> SessionT_co | None:
-        """Begin a session for somebody who connected. None: the connection is not wanted."""
+        """Begin a session for a connection that was accepted. None: the connection is not wanted."""
 
     def accounts_changed(self) -> None:
         """Compare the accounts with those of before; called after a change."""
@@ -153,7 +153,7 @@ class Host(Protocol):
         """A `nonce` for INFO; peers ignore it, leaf nodes sign it."""
 
     def new_name(self) -> str:
-        """A name that nobody else makes up, for a cluster without one and for requests among peers."""
+        """Return a random name, for a cluster without one and for requests among peers."""
 
     def random(self) -> float:
         """A random number, at least 0.0 and less than 1.0: for jitter, never for secrets."""

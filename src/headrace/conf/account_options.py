@@ -151,7 +151,7 @@ class CalloutOptions(Keyed, frozen=True):
 
 
 class AuthorizationOptions(Keyed, frozen=True):
-    """Credentials of a port: a token that everybody gives, or users. Without either nobody is asked.
+    """Credentials of a port: a token for all, or users. Without either no client is asked for any.
 
     `timeout` None: as long as a port gives. `default_permissions`: of users that have none of their own.
     """

@@ -82,7 +82,7 @@ def _mistyped(struct: Struct, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _mistyped_within(value: object, at: str) -> Iterator[tuple[str, str]]:
-    """The same of the structures in a value."""
+    """Yield the options of wrong types in the structures of a value, each with its place."""
     if isinstance(value, Struct):
         yield from _mistyped(value, f"{at}.")
     elif isinstance(value, tuple):

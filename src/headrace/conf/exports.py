@@ -58,7 +58,7 @@ def exports(binder: Binder, entry: Entry) -> tuple[Placed[ExportOptions], ...] |
 
 
 def _both(first: ExportOptions, second: ExportOptions) -> ExportOptions:
-    """One export of what two entries say; who may import it is never widened to everybody."""
+    """Return one export for two entries. Its accounts are never widened to all."""
     accounts = tuple(dict.fromkeys((*(first.accounts or ()), *(second.accounts or ()))))
     says_who = second.accounts is not None or second.token_position
     is_default = second.response_type == _RESPONSE_TYPES["singleton"]

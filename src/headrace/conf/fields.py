@@ -373,7 +373,7 @@ def values_of(bound: Bound, options: type[Keyed]) -> dict[str, object]:
 
 
 def lazily(place: str) -> Reader:
-    """A reader by its `module:function`. Who writes the key pays for loading the module, nobody else does."""
+    """Return a reader by its `module:function`; its module is loaded when the key is read."""
     module, _, name = place.partition(":")
 
     def read(binder: Binder, entry: Entry) -> object:

@@ -172,7 +172,7 @@ class LeafRemote(Keyed, frozen=True):
 
 
 class LeafNodeOptions(Keyed, frozen=True):
-    """The `leafnodes` block. `port` 0: nobody connects here, -1: the system chooses.
+    """The `leafnodes` block. `port` 0: no leaf node can connect; -1: the system chooses.
 
     `min_version`: of who connects, "" for any. `isolate`: leaf nodes do not hear of each other. `reconnect`:
     how long to wait before a hub is tried again. `write_deadline` None: the server's. `write_timeout` as a

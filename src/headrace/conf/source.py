@@ -77,7 +77,7 @@ def decode(name: str, data: bytes, directory: str = "") -> Source:
 
 
 def checked(source: Source) -> Source:
-    """The same source, once it is known to hold text only.
+    """Return the source once it is known to hold text only.
 
     Raises: ConfigError at the first NUL or lone surrogate.
     """

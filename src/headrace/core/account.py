@@ -89,7 +89,7 @@ class Account:
         return 0 <= most <= self.connections
 
     def enter(self, link: Link) -> None:
-        """One connection more acts in it."""
+        """Count one connection more in the account."""
         self.connections += 1
         self._links.add(link)
         elsewhere = traffic((link,))

@@ -373,7 +373,7 @@ def connect_claims(connect: ConnectOptions, token: str = "") -> ConnectClaims:
 
 
 def without_asking(permissions: Permissions | None) -> Permissions:
-    """The same permissions but to publish questions: for all users in a callout's account."""
+    """Return permissions that also refuse to publish questions: for all users in a callout's account."""
     permissions = permissions or Permissions()
     publish = permissions.publish or SubjectPermission()
     return replace(permissions, publish=replace(publish, deny=(*publish.deny, SUBJECT)))

@@ -100,7 +100,7 @@ class LeafRules:
 
 
 def _merged(given: SubjectPermission | None, denied: Iterable[str]) -> SubjectPermission | None:
-    """One permission of both; None when everything is allowed. Nothing allowed is `()`."""
+    """Return one permission of both; None when everything is allowed. Nothing allowed is `()`."""
     given = given or SubjectPermission()
     allow = None if given.allow is None else tuple(each for each in given.allow if " " not in each)
     deny = (*(each for each in given.deny if " " not in each), *denied)

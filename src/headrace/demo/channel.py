@@ -40,7 +40,7 @@ def look(url: str, cluster_id: str, channel: str = CHANNEL) -> Look:
 
 
 def look_unused(url: str, cluster_id: str, channel: str = CHANNEL) -> Look:
-    """The same, of a channel that must not have been used: row i of the feed is to be sequence i.
+    """Look at a channel that must not have been used: row i of the feed is to be sequence i.
 
     Raises: ChannelError if it has been, or if no streaming server answers; as `look`.
     """

@@ -36,7 +36,7 @@ class Outage:
             self._dead.set()
 
     def start_again(self) -> bool:
-        """Start the server if it is dead; whether that was so. Raises: DemoServerError, OSError."""
+        """Start the server if it is dead; return True if it was. Raises: DemoServerError, OSError."""
         if not self._dead.is_set():
             return False
         self._dead.clear()

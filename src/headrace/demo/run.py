@@ -94,7 +94,7 @@ class DemoStopped(DemoError):
 
 
 def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> bool:
-    """The whole walk; whether every check holds. `stop` ends it on the way.
+    """Walk through the whole demonstration; return True if every check holds. `stop` ends it on the way.
 
     Raises: HeadraceError and OSError with a text fit for the user.
     """
@@ -197,7 +197,7 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
 
 
 def _wait_live(queries: list[QueryCounts], stop: threading.Event) -> None:
-    """Until both queries are through their first, empty batch, so that the kill comes while they run."""
+    """Wait until both queries are through their first, empty batch, so that the kill comes while they run."""
     deadline = time.monotonic() + STALL_LIMIT
     while not all(counts.is_live for counts in queries):
         if time.monotonic() > deadline:
@@ -244,7 +244,7 @@ def _stored(run: _Run, queries: list[QueryCounts]) -> int:
 
 
 def _ride_out(run: _Run) -> bool:
-    """Start the server again when it has been killed; whether that is over, publishing too."""
+    """Start the server again when it was killed; return True once that is over and publishing has ended."""
     place, display = run.place, run.display
     if place.server is None or place.outage is None:
         return True

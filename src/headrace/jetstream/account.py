@@ -120,7 +120,7 @@ class AccountJetStream(DueWork):
             return None
 
     def mistaken(self, error: Exception, subject: bytes = b"") -> None:
-        """Says in one line what went wrong: a disk that fails, or a mistake of ours with a message."""
+        """Log in one line a failure: of a disk, or a mistake of ours with a message."""
         if isinstance(error, LogError):
             self.note.error("JetStream of account %s: %s", self.name, error)
         else:
@@ -179,7 +179,7 @@ class AccountJetStream(DueWork):
         return self.host.backlog(subject) is not None
 
     def advised(self, suffix: str) -> bool:
-        """True if somebody listens to an advisory."""
+        """True if an advisory has a listener."""
         return self._advisories.heard(suffix)
 
     def consumer(self, stream: bytes, name: bytes) -> Consumer | None:
@@ -224,7 +224,7 @@ class AccountJetStream(DueWork):
         self.turns.settle()
 
     def set_limits(self, tiers: dict[str, AccountLimits]) -> None:
-        """From now on; what is there already stays."""
+        """Use these limits from now on; streams and consumers that are there stay."""
         self.quota.tiers = Tiers(tiers)
         for stream in self.streams.values():
             stream.ingest.configured()

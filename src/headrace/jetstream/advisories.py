@@ -33,7 +33,7 @@ class Advisories:
         self._publish(_METRIC, suffix, kind, fields)
 
     def heard(self, suffix: str) -> bool:
-        """True if somebody listens to an advisory."""
+        """True if an advisory has a listener."""
         return self._host.backlog((_ADVISORY[0] + suffix).encode()) is not None
 
     def _publish(self, family: tuple[str, str], suffix: str, kind: str, fields: dict[str, object]) -> None:

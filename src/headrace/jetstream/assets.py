@@ -74,7 +74,7 @@ class Assets:
         return stream
 
     def discard_stream(self, stream: Stream) -> None:
-        """One that was made in this turn and could not be made durable: as if it had never been."""
+        """Remove a stream of this turn that could not be made durable, as if it had never been."""
         self.remove_stream(stream, lambda _error: None)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:

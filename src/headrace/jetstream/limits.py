@@ -88,7 +88,7 @@ class Tiers(Struct, frozen=True):
     by_name: dict[str, AccountLimits] = field(default_factory=lambda: {UNTIERED: NO_ACCOUNT_LIMITS})
 
     def select(self, replicas: int) -> tuple[str, AccountLimits] | None:
-        """The tier a stream of so many replicas belongs to; None when the account has none for it."""
+        """Return the tier of a stream of so many replicas; None when the account has none for it."""
         if UNTIERED in self.by_name:
             return UNTIERED, self.by_name[UNTIERED]
         name = tier_name(replicas)

@@ -37,7 +37,7 @@ class Served(Protocol):
     """A part with something to send: a consumer, or a reader of another stream."""
 
     def serve(self) -> bool:
-        """Does a bounded part of it; whether there is more."""
+        """Do a bounded part of the work; return True if there is more."""
 
 
 class Effects(Protocol):
@@ -89,10 +89,10 @@ class Effects(Protocol):
 
     def unsubscribe(self, sid: int) -> None: ...
     def has_interest(self, subject: bytes) -> bool:
-        """True if somebody listens to a subject."""
+        """True if a subject has a subscription."""
 
     def mistaken(self, error: Exception, subject: bytes = b"") -> None:
-        """Says in one line what went wrong: a disk that fails, or a mistake of ours with a message."""
+        """Log in one line a failure: of a disk, or a mistake of ours with a message."""
 
     def touch(self, stream: StreamPort) -> None:
         """A stream has publications to append, or messages of it went: it is looked at in this turn."""
@@ -152,7 +152,7 @@ class ConsumerView(Protocol):
         """True if the consumer gets messages of a subject."""
 
     def removed(self, sequence: int) -> None:
-        """One message was deleted."""
+        """Note that one message was deleted."""
 
     def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
         """`count` messages were purged; `first` and `last` are sequences of what the stream has now."""
@@ -290,7 +290,7 @@ class StreamPort(StreamView, Protocol):
         """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
 
     def answer(self, reply: bytes, body: bytes) -> None:
-        """Tells a publisher what became of its message, if it wants to know and the stream tells anybody."""
+        """Answer a publisher, if it wants an answer and the stream gives any."""
 
     def appended(self, last: int, time_ns: int, stored: int) -> None:
         """The log has `stored` messages more, up to `last`."""

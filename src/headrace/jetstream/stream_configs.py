@@ -45,7 +45,7 @@ class StreamConfigs(Mapping[str, "StreamConfig"]):
         self._count(config, 1)
 
     def drop(self, name: str) -> None:
-        """One that is not there is gone already."""
+        """Forget the configuration of a stream; one that is not there is passed over."""
         config = self._configs.pop(name, None)
         if config is None:
             return

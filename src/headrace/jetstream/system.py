@@ -64,7 +64,7 @@ class JetStreamSystem:
         self.accounts.pop(name, None)
 
     def update_limits(self, name: str, tiers: Mapping[str, AccountLimits]) -> None:
-        """From now on; what is there already stays. Raises: KeyError."""
+        """Use these limits from now on; streams and consumers that are there stay. Raises: KeyError."""
         self.accounts[name].set_limits(dict(tiers))
 
     def refusing_service(self) -> RefusingService:

@@ -63,7 +63,7 @@ class Committer(Protocol):
         """Begin a turn: syncs requested until `end_turn` may be done at its end."""
 
     def end_turn(self, *, is_last: bool) -> None:
-        """The turn is over. `is_last`: nobody else has one before the loop goes on."""
+        """End the turn. `is_last`: no other service has one before the loop goes on."""
 
     def stop(self) -> None:
         """Returns when all that was requested is synced and everybody was told. Safe to call twice."""

@@ -62,7 +62,9 @@ class FileSystem(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
 
     def write(self, handle: int, data: Bytes) -> int:
-        """Adds to the end of a file opened for APPEND; how many bytes went in: perhaps fewer than given."""
+        """Add to the end of a file opened for APPEND; return the number of bytes that went in, perhaps fewer
+        than given.
+        """
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
         """Writes at `offset` of a file opened for CREATE or UPDATE; may take fewer bytes than given."""

@@ -161,7 +161,7 @@ class Ledger(LogCounts):
         return sum(b - a + 1 for a, b in self.unreadable) if self.unreadable else 0
 
     def add_unreadable(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Adds what is neither removed nor known as unreadable; gives that."""
+        """Add ranges as unreadable; return those that were neither removed nor known as such."""
         new = list(self._news_of(_united(ranges)))
         self.unreadable = sorted(self.unreadable + new)
         return new

@@ -82,7 +82,8 @@ class Retention:
     # ---- limits -----------------------------------------------------------------------------
 
     def make_fit(self, limits: Limits, subjects: Iterable[bytes]) -> int:
-        """Removes what is over the limits, of these subjects first, never the newest message; how many.
+        """Remove what is over the limits, of these subjects first, never the newest message; return the
+        number of messages.
 
         Under `Discard.NEW` only what is over the limit of its subject.
         """
@@ -106,7 +107,7 @@ class Retention:
         return removed
 
     def _drop_first(self, limits: Limits) -> int:
-        """Removes many from the front at once, as far as all of it can be read; how many."""
+        """Remove many messages from the front at once, as far as they can be read; return their number."""
         ledger, segments = self._ledger, self._segments
         removed = 0
         while not ledger.unreadable:
@@ -272,7 +273,7 @@ class Retention:
     # ---- age --------------------------------------------------------------------------------
 
     def expire(self, limits: Limits, now_ns: int) -> int:
-        """Removes what is over its age or TTL; how many."""
+        """Remove messages over their age or TTL; return their number."""
         removed = 0
         for outline in self._aged(limits, now_ns):
             self._ledger.forget(outline, is_first=outline.sequence == self._ledger.floor)

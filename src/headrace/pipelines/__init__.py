@@ -26,7 +26,8 @@ __all__ = ["Pipeline", "run"]
 def run(
     path: str | Path, parameters: Mapping[str, str] | None = None, *, spark: SparkSession | None = None
 ) -> bool:
-    """Run the pipeline of a file as `headrace pipeline run` does, in this process; whether no query failed.
+    """Run the pipeline of a file as `headrace pipeline run` does, in this process; return True if no query
+    failed.
 
     For notebooks and programs: with `spark` it runs in a session of theirs. Ctrl-C ends it.
 

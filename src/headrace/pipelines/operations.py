@@ -90,7 +90,7 @@ def read_operations(folder: Path) -> Operations:
 
 
 def operations_of(rows: Iterable[Mapping[str, Any]]) -> Operations:
-    """The same of rows in order of their time."""
+    """Return the operations that rows in order of their time tell."""
     found = Operations()
     of_server: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:

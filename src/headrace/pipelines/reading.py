@@ -288,7 +288,7 @@ class _Reader:
         return options
 
     def _anchored(self, options: Mapping[str, str]) -> dict[str, str]:
-        """The same, where options of nats name files."""
+        """Return the options with the paths that options of nats name made absolute."""
         return {
             name: self._absolute(value) if name.lower() in _FILES else value
             for name, value in options.items()

@@ -75,7 +75,7 @@ def run_pipeline(
     spark: SparkSession | None = None,
     on_watch: Callable[[], None] | None = None,
 ) -> bool:
-    """Run until every query has ended, one has failed or `stop` is set; whether none has failed.
+    """Run until every query has ended, one has failed or `stop` is set; return True if none has failed.
 
     `spark` None starts a session and stops it again. `on_watch` is called when `stop` is looked at often.
 
@@ -182,7 +182,7 @@ class _Running:
                 self._wait_for_source(query)
 
     def _wait_for_source(self, query: StreamingQuery) -> None:
-        """Until the query has heard of its source, so that not all start their Python processes at once.
+        """Wait until the query has heard of its source, so that not all start their Python processes at once.
 
         Spark gives each 10 s to come up, which many at a time on few cores are not enough for. One that takes
         longer than that goes on by itself: it fails, or its source waits for its server.
@@ -193,7 +193,7 @@ class _Running:
                 return
 
     def watch(self) -> bool:
-        """Until the end; whether no query has failed."""
+        """Watch the queries until the end; return True if none has failed."""
         while True:
             for query, state in self._queries:
                 self._look(query, state)

@@ -161,5 +161,5 @@ class Spec:
 
     @property
     def all_sinks(self) -> tuple[Sink, ...]:
-        """One query is started for each of these."""
+        """The sinks for each of which one query is started."""
         return (*self.sinks, self.dead_letters) if self.dead_letters else self.sinks

@@ -230,7 +230,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _spark_types(schema: pa.Schema) -> pa.Schema:
-    """The same with times as instants in microseconds and without dictionaries, as Spark has them.
+    """Return a schema with times as instants in microseconds and without dictionaries, as Spark has them.
 
     Spark's own Parquet files say of their times no zone that Arrow would see; they are UTC.
     """

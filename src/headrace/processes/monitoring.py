@@ -42,7 +42,7 @@ ABSENT: Final = "absent"
 
 
 class _Question:
-    """One process was asked. What it says is put together as it comes."""
+    """The question to one process; its answer is put together as the parts come."""
 
     def __init__(self) -> None:
         self.done: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -112,7 +112,7 @@ class Plan:
             raise
 
     def _hold(self, host: str, port: int) -> Place:
-        """An address that clients connect to: nobody else has it, and nobody else gets it."""
+        """Bind an address for clients, so that no other program gets it; no process listens there yet."""
         with bind(host, port) as alone:  # with others it could be shared unnoticed
             place = Place(host, alone.getsockname()[1], alone.family, alone.getsockname())
         holding = _bound(place)

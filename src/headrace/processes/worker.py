@@ -86,7 +86,7 @@ def work(
 
 
 def _end_soon() -> None:
-    """The parent is gone. Nobody writes lines any more, and whatever the end waits for, it comes."""
+    """End within some seconds, since the parent is gone, whatever the end waits for."""
     if logging.root.manager.disable < logging.CRITICAL:
         logging.disable()
         signal.alarm(ORPHAN_SECONDS)  # nothing handles it: the system ends the process

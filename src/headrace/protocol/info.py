@@ -116,7 +116,7 @@ class JSONObject(list[tuple[str, Any]]):
 
 
 def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
-    """The option that one JSON field sets; None for a field nobody knows, and for null.
+    """The option that one JSON field sets; None for an unknown field, and for null.
 
     Raises: ProtocolError when the value has the wrong type.
     """

@@ -96,7 +96,7 @@ class MsgProto(_Message, frozen=True):
 
 
 class Ack(_Message, frozen=True):
-    """One message of a channel was processed."""
+    """The acknowledgement of one message of a channel."""
 
     subject: bytes = text(1)
     sequence: int = uint64(2)

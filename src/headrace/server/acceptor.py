@@ -57,7 +57,7 @@ class Accepting:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Listen: from now on there is somebody who answers. Raises: StartError when somebody else does."""
+        """Listen on the socket. Raises: StartError when another program does."""
         try:
             self._sock.listen(BACKLOG)
         except OSError as error:
@@ -182,7 +182,7 @@ class Acceptor(Accepting):
 
 
 async def readable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
-    """Until there is something to read, or the end."""
+    """Wait until there is something to read, or the end."""
     future: asyncio.Future[None] = loop.create_future()
 
     def wake() -> None:

@@ -96,7 +96,7 @@ class Identity(Struct, frozen=True):
     proven: str | None = None
 
     def of_token(self, token: TokenIdentity) -> Identity:
-        """The same user with what this token grants."""
+        """Return the identity with what this token grants."""
         return replace(self, permissions=_permission_set(token.permissions), token=token)
 
 

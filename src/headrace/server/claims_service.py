@@ -277,7 +277,7 @@ class ClaimsService:
     # -- other servers ----------------------------------------------------------------------------
 
     async def _ask(self, key: str) -> str:
-        """The token of an account as somebody else in the system account has it. Raises: Refused."""
+        """Ask the other servers for the token of an account. Raises: Refused."""
         assert self._store is not None
         subject = (_LOOKUP % key).encode()
         # A full directory hears its own question: without other servers there is nobody else to ask.

@@ -133,7 +133,7 @@ class JWTDirectory:
             return token
 
     def save(self, account: str, token: str, *, replaces: bool = False) -> bool:
-        """Keep a token unless this very one, or a newer one, is there; whether it was kept.
+        """Keep a token unless this very one, or a newer one, is there; return True if it was kept.
 
         With `replaces` also in place of a newer one.
 

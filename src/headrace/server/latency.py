@@ -81,7 +81,7 @@ class LatencyMeter:
         """The configuration has been checked."""
 
     def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
-        """A message about a service names nobody who asks."""
+        """Return nothing: a message about a service does not name the requester."""
 
 
 class Measurement:
@@ -109,7 +109,7 @@ class Measurement:
         self._meter.publish(message)
 
     def failed(self, status: int) -> None:
-        """There is no response: 400 none can be, 503 there is nobody, 504 it took too long."""
+        """Note that there is no response: 400 none can be, 503 no service listens, 504 it took too long."""
         message = self._head(status) + self._people(None) + self._times(_round_trip(self._requestor))
         self._meter.publish(message + b'"service":0,"system":0,"total":0}')
 

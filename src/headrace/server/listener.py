@@ -71,13 +71,13 @@ _inherited: Final[dict[tuple[str, int], socket.socket]] = {}
 
 
 def inherit(host: str, port: int, sock: socket.socket) -> None:
-    """This process was given a bound socket: whoever is to listen there gets it."""
+    """Hand over a bound socket to whoever is to listen at its address."""
     sock.setblocking(False)
     _inherited[host, port] = sock
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A non-blocking socket with an address that nobody can connect to before it listens.
+    """Return a bound, non-blocking socket; clients cannot connect before it listens.
 
     Port -1 lets the system choose. Raises: StartError naming the address when it cannot be bound.
     """

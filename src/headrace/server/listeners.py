@@ -54,7 +54,7 @@ class Listeners:
         self._has_clients = False
 
     def accept_clients(self) -> None:
-        """Listen on the client ports. Raises: StartError when somebody else does."""
+        """Listen on the client ports. Raises: StartError when another program does."""
         options, log = self._server.options, self._server.log
         assert self.client is not None, "it is bound"
         self.client.start()

@@ -46,7 +46,9 @@ class Worker(Protocol):
         """The server ids of the other processes that are there."""
 
     async def joined(self, server: JoiningServer) -> None:
-        """Until clients may be accepted: this process knows all others, and what their clients want."""
+        """Wait until clients may be accepted: this process knows all others, and the interest of their
+        clients.
+        """
 
     async def left(self, server: JoiningServer) -> None:
         """A lame duck has no clients any more: until the others have none either, and it was stopped."""

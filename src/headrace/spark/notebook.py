@@ -67,7 +67,9 @@ class Stream:
         return self._session().read.format("nats").options(**{**self._given, **options}).load()
 
     def read_stream(self, **options: str) -> DataFrame:
-        """The same as a stream, from its first message on if nothing else is said."""
+        """Return the channel or stream as a streaming DataFrame, from its first message on if no option says
+        otherwise.
+        """
         given = {"startingOffsets": "earliest", **self._given, **options}
         return self._session().readStream.format("nats").options(**given).load()
 

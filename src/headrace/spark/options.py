@@ -235,7 +235,7 @@ OPTIONS: Final = options_of(SourceOptions)
 
 
 def for_executors(options: SourceOptions) -> SourceOptions:
-    """The same with what the environment adds here, since executors have another environment.
+    """Return the options with what the environment adds here, since executors have another environment.
 
     Raises: OptionError if NATS_CREDS names a file that cannot be used.
     """

@@ -355,7 +355,7 @@ class NatsBatchWriter(_Writer, DataSourceArrowWriter):
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the records of a write without a name: nobody can come back to it."""
+        """Remove the records of a write without a name: no later run can come back to it."""
         options = self.options
         if options.guarantee is not Guarantee.EXACTLY_ONCE or options.write_id is not None:
             return

@@ -261,7 +261,10 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         self._targets = {name: _last_place(state) for name, state in self._states().items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch; asks nobody. Raises: DataLossError for offsets of another source."""
+        """Return the tasks of a batch, without a question to the server.
+
+        Raises: DataLossError for offsets of another source.
+        """
         begins, ends = batch_places(self._kind, start, end, self._names)
         nothing = Place(1, None)  # of what wildcards mean since
         ranges = [range_between(name, begins.get(name, nothing), end) for name, end in ends.items()]
@@ -377,7 +380,7 @@ class StoredBatchReader(_StoredTasks, DataSourceReader):
 
 
 class FilteringBatchReader(StoredBatchReader):
-    """The same for option `pushdown`: Spark hands over the conditions of a query, where it is set to.
+    """The reader for option `pushdown`: Spark hands over the conditions of a query.
 
     What they say about sequence, timestamp, subject and stream narrows what is read; Spark applies them all
     once more.

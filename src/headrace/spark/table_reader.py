@@ -329,7 +329,7 @@ class TableBatchReader(StoredBatchReader):
 
 
 class FilteringTableReader(TableBatchReader):
-    """The same for option `pushdown`: conditions say which files and row groups are read at all."""
+    """The reader for option `pushdown`: conditions say which files and row groups are read at all."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802  # Spark's name
         self._bounds = bounds_of(filters)

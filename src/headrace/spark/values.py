@@ -283,7 +283,7 @@ def read_schema(text: str) -> StructType:
 
 
 def _usable(kind: DataType, depth: int = 0) -> DataType:
-    """The same type where everything may be null. Raises: OptionError for a type not supported."""
+    """Return a type in which everything may be null. Raises: OptionError for a type not supported."""
     if depth > _DEEPEST:
         raise OptionError(f"option valueSchema: more than {_DEEPEST} levels")
     if isinstance(kind, StructType):

@@ -59,7 +59,7 @@ class Deliverer:
 
     @property
     def is_idle(self) -> bool:
-        """True if nobody who was woken waits to be served."""
+        """True if no subscription that was woken waits to be served."""
         return not self._runnable
 
     def run(self) -> None:

@@ -220,7 +220,7 @@ class Replays:
             self._timer = self._context.later(seconds, self._turn)
 
     def _turn(self) -> None:
-        """Serves replays one page each in turn, until this tick's share is used or nobody can take more."""
+        """Serve replays one page each in turn, until this tick's share is used or no reader can take more."""
         self._timer = None
         messages, room = TURN_MESSAGES, TURN_BYTES
         waiting = 0

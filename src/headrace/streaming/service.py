@@ -155,7 +155,7 @@ class StreamingService:
         )
 
     def _late(self, work: Callable[[], object]) -> None:
-        """The start may be over: what goes wrong now ends the process by another way."""
+        """Do work that may come after the start, when an error ends the process in another way."""
         try:
             work()
         except (LogError, StartError) as error:

@@ -74,7 +74,7 @@ class Span:
 
     @property
     def pending(self) -> int:
-        """Sequences that were not sent and not passed by: so many messages at most."""
+        """The number of sequences that were not sent and not passed over: an upper bound of the messages."""
         return max(self.stop - (self.held or self.position), 0)
 
     def settle(self, *, is_timed: bool) -> None:

@@ -236,7 +236,7 @@ class Subscriptions:
     # -- what a channel's keeper asks for ----------------------------------------------------------------
 
     def end_all(self, channel: Channel) -> int:
-        """Ends every subscription of a channel that goes, durable or not, for good; how many there were."""
+        """End every subscription of a channel that goes, durable or not, for good; return their number."""
         ended = list(channel.everyone())
         for subscription in ended:
             if subscription.client is not None:
@@ -256,7 +256,7 @@ class Subscriptions:
         return [*group.members, *([group.shadow] if group.shadow is not None else [])]
 
     def drop(self, subscription: Subscription) -> None:
-        """Ends one that nobody uses, for good."""
+        """End a subscription without clients for good."""
         self._drop(subscription)
         if subscription.group is not None:
             subscription.channel.groups.pop(subscription.group.key, None)

@@ -115,7 +115,9 @@ class Subscription:
         return True
 
     def acknowledged(self, run: Gathered[Delivery]) -> list[int | None]:
-        """Forgets what a run of Acks names; gives what was not pending here, None for what is no Ack."""
+        """Forget the messages that a run of Acks names; return those that were not pending here, None for
+        what is no Ack.
+        """
         before = len(self.unsaved_acked)
         strays = settle(run, self.pending, self.unsaved_acked)
         if self.redeliveries:

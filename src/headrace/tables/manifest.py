@@ -43,7 +43,7 @@ class DataFile(Struct, frozen=True):
 
 
 class Retired(Struct, frozen=True):
-    """A file that is no longer part of the table. `erase`: it holds removed messages, nobody may read it.
+    """A file that is no longer part of the table. `erase`: it holds removed messages, and must not be read.
 
     Without `erase` its rows are in other files now, and readers that began earlier may finish with it.
     """

@@ -40,7 +40,7 @@ def age_of(retain: str) -> int | None:
 
 
 def keep_in_step(writer: TableWriter, source: SegmentSource, limits: FileLimits) -> int:
-    """Removes the rows that the table's rule no longer keeps; how many.
+    """Remove the rows that the table's rule no longer keeps; return their number.
 
     Raises: SourceChanged, StoreError, TableDamaged, TableConflict, what the source raises.
     """

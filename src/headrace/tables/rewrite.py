@@ -41,7 +41,7 @@ def remove_rows(
     files: Sequence[DataFile] | None = None,
     limits: FileLimits | None = None,
 ) -> int:
-    """Takes the rows with these sequences out, for good; how many there were.
+    """Take the rows with these sequences out, for good; return their number.
 
     `files`: those that can have them (else: all). Raises: TableConflict, StoreError, TableDamaged.
     """
@@ -69,7 +69,7 @@ def remove_rows(
 def compact(
     writer: TableWriter, limits: FileLimits | None = None, progress: Progress = _silent
 ) -> tuple[int, int]:
-    """Merges neighbours that are small; how many files became how many.
+    """Merge small neighbours; return how many files were merged, and into how many.
 
     Raises: TableConflict, StoreError, TableDamaged, TableMissing.
     """
@@ -85,7 +85,8 @@ def compact(
 
 
 def merge_tail(writer: TableWriter, limits: FileLimits | None = None) -> int:
-    """Merges the newest small files once there are many of them; how many. For after each of many runs.
+    """Merge the newest small files once there are many of them; return their number. For after each of many
+    runs.
 
     A file goes in only with as many bytes of newer ones behind it, so how often a row is written again grows
     with the logarithm of a file's size, however little each run adds.

@@ -173,7 +173,10 @@ class TableWriter:
                     continue  # another writer did it
 
     def tidy(self) -> None:
-        """Clears away what a writer that died left. Without a lock only what surely is of nobody."""
+        """Clear away what a writer that died left.
+
+        Without a lock, only files that certainly belong to no writer.
+        """
         manifest = self.table.newest()
         if manifest is not None:
             self.settle(manifest)
@@ -181,7 +184,10 @@ class TableWriter:
             self._clear(manifest, before_ns=None)
 
     def vacuum(self, older_than_ns: int = 0) -> int:
-        """Removes replaced files and versions older than `older_than_ns`; how many. Raises: TableMissing."""
+        """Remove replaced files and versions older than `older_than_ns`; return their number.
+
+        Raises: TableMissing.
+        """
         now = self.table.clock()
 
         def change(current: Manifest | None) -> Manifest:

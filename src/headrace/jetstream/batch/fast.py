@@ -238,7 +238,9 @@ class FastBatches(Feature):
             stream.flush()  # whether there is room is known before the next one is judged
 
     def _refused(self, batch: _Batch, place: Place, reply: bytes, error: ApiError | Duplicate) -> None:
-        """One that was stored before is passed over; anything else ends the batch unless gaps are fine."""
+        """Pass over a message that was stored before; end the batch at any other refusal, unless gaps are
+        fine.
+        """
         is_duplicate = isinstance(error, Duplicate)
         if is_duplicate:
             batch.stored = place.number
@@ -308,7 +310,7 @@ class FastBatches(Feature):
     # -- what the publisher is told --------------------------------------------------------------------
 
     def _finish(self, batch: _Batch, reply: bytes) -> None:
-        """No message is added any more; how far it came is said at the reply subject of what ended it."""
+        """Add no message any more; tell the progress of the batch at the reply subject of what ended it."""
         self._forget(batch)
         batch.end_reply = reply
         self._answer(batch, reply, partial(self._whole, batch, batch.received))

@@ -82,7 +82,7 @@ class Acknowledger:
     def _one(
         self, sequence: int, number: int, deliveries: int, reply: bytes, *, sampled: bool = True
     ) -> bool:
-        """One acknowledgement; whether it was for something that this consumer has delivered."""
+        """Apply one acknowledgement; return True if it was for a message that this consumer has delivered."""
         consumer = self._consumer
         state = consumer.tracker
         if sequence >= state.next_sequence and not consumer.config.flow_control:

@@ -275,7 +275,7 @@ class Consumer:
             self.account.wake(self)
 
     def serve(self) -> bool:
-        """One page; whether there is more to send at once."""
+        """Send one page; return True if there is more to send at once."""
         if not self.is_current and not self.stopped:
             self.trimmed()
         return self.delivery.is_asked and self.serving.serve()
@@ -313,7 +313,7 @@ class Consumer:
     # -- what happens to the stream --------------------------------------------------------------------
 
     def removed(self, sequence: int) -> None:
-        """One message was deleted."""
+        """Forget a message that was deleted."""
         self.redelivery.forget(sequence)
         self.tracker.free(sequence)
         self.serving.skip_no_more(lambda one: one == sequence)

@@ -89,7 +89,7 @@ class PullInactivity(Inactivity):
         return now + self._threshold if self._pulls.process(end=True) else self._last_ack_due()
 
     def _last_ack_due(self) -> int:
-        """Until when a client may still be at work on what it was sent."""
+        """Return the time until which a client may still be at work on what it was sent."""
         tracker, redelivery = self._consumer.tracker, self._consumer.redelivery
         waits = (
             ns + redelivery.wait_for(sequence, tracker.redelivered.get(sequence, 0))

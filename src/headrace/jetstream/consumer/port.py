@@ -83,7 +83,7 @@ class DeliveryInfo(NamedTuple):
 
 
 class Watch(Protocol):
-    """A part that removes a consumer which nobody uses."""
+    """A part that removes a consumer without clients."""
 
     def start(self) -> None:
         """Begin to watch the consumer, with the threshold of its configuration."""
@@ -109,7 +109,7 @@ class DeliveryStrategy(Protocol[R]):
         """The part that answers requests of one message in compiled code."""
 
     def start(self) -> None:
-        """The consumer has its place in the stream: what is there may go out."""
+        """Begin the delivery: the consumer has its place in the stream."""
 
     def configure(self, config: ConsumerConfig) -> None: ...
     def stop(self, reason: str) -> None:
@@ -138,10 +138,13 @@ class DeliveryStrategy(Protocol[R]):
     def next(
         self, messages: Messages[StoredMessage], place: int, deliveries: int, outstanding: int
     ) -> R | None:
-        """The receiver of one message; None: nobody takes it. `outstanding`: messages to come after it."""
+        """Return the receiver of one message; None: there is none.
+
+        `outstanding`: messages to come after it.
+        """
 
     def sent(self, receiver: R, count: int, size: int, now_ns: int) -> None:
-        """A receiver got so many messages of `size` bytes together."""
+        """Note that a receiver got so many messages of `size` bytes together."""
 
     def rest(self, *, end: bool) -> None:
         """Note that no message goes out for now; `end`: the stream has no more."""

@@ -52,7 +52,7 @@ class PullDelivery:
         vars(self).pop("single_pulls", None)
 
     def start(self) -> None:
-        """Has no effect: nobody can have asked by now."""
+        """Do nothing: no client can have asked by now."""
 
     def stop(self, reason: str) -> None:
         if reason == "shutdown":

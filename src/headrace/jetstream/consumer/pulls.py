@@ -227,7 +227,8 @@ class Pulls:
     # -- time ------------------------------------------------------------------------------------------
 
     def process(self, *, end: bool) -> int:
-        """Ends who waited long enough or is gone, sends heartbeats; gives the messages that are wanted.
+        """End the requests that waited long enough or whose client is gone, send heartbeats; return the
+        messages wanted.
 
         `end`: the stream has nothing more, so that who does not wait for more is told so.
         """

@@ -153,7 +153,7 @@ class PushDelivery:
         return BACKLOG_MARK
 
     def rest(self, *, end: bool) -> None:
-        """Has no effect: nobody asked, so nobody is told that there is nothing more."""
+        """Do nothing: no client has asked, so none is told that there is no more."""
 
     # -- flow control ----------------------------------------------------------------------------------
 

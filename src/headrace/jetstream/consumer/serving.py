@@ -53,7 +53,7 @@ class Serving:
     # -- one service -----------------------------------------------------------------------------------
 
     def serve(self) -> bool:
-        """Sends a page; whether there is more to send at once."""
+        """Send a page; return True if there is more to send at once."""
         consumer = self._consumer
         if consumer.stopped:
             return False
@@ -249,7 +249,7 @@ class Serving:
         self._after(receiver, messages, len(sequences), size, now)
 
     def _share(self, messages: Messages[StoredMessage], outstanding: int, now: int) -> tuple[Outcome, int]:
-        """New messages, each to the request whose turn it is; gives how many found one."""
+        """Send new messages, each to the request whose turn it is; return the outcome and the number sent."""
         for place in range(len(messages)):
             if self._consumer.tracker.is_full:
                 return Outcome.FULL, place

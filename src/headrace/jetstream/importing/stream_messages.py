@@ -175,7 +175,9 @@ class StreamMessages:
         self._first = self._first or self._last + 1
 
     def _survey(self) -> set[int]:
-        """All that tombstones delete, wherever they are; how far the stream reaches."""
+        """Return all sequences that tombstones delete, wherever they are; find out how far the stream
+        reaches.
+        """
         deleted: set[int] = set()
         for number in self._files.numbers:
             for kind, sequence, time_ns, *_ in self._files.read(number, bodies=False).records:

@@ -97,7 +97,7 @@ class LocalSource(SourceReader):
         self.again()
 
     def serve(self) -> bool:
-        """Takes one page; whether there is more."""
+        """Take one page; return True if there is more."""
         if self.is_waiting or self._is_stopped:
             return False
         source = self._from or self._begin()

@@ -94,7 +94,7 @@ class SourceReader:
         return True
 
     def failed(self, sequence: int, error: Exception) -> None:
-        """A message that was taken is not stored: it is taken again, and what came after it."""
+        """Take a message, which could not be stored, again, and all after it."""
         self.position = min(self.position, sequence - 1)
         self.say(error if isinstance(error, ApiError) else None, str(error))
         self.again()
@@ -132,7 +132,7 @@ class SourceReader:
         self._later(delay)
 
     def again_soon(self) -> None:
-        """Starts anew when somebody may have the origin: a link may come up, an account may be served."""
+        """Start anew soon: a link may have come up, or an account may be served that has the origin."""
         delay = min(_NOBODY_AGAIN_S * (1 << min(self._missed, _NOBODY_DOUBLINGS)), SOONEST_AGAIN_S)
         self._missed += 1
         self._later(delay)

@@ -146,7 +146,9 @@ class RemoteSource(SourceReader):
         return subject, msgspec.json.encode({"stream_name": source.name, "config": config})
 
     def _consumer_name(self) -> str:
-        """The same each time, so that the origin has only one; a second source of a stream has its own."""
+        """Return the name of the consumer at the origin, the same each time; a second source of a stream has
+        its own.
+        """
         stream = self.stream
         text = f"{stream.name} {self.effects.name}"
         if self.effects.domain:
@@ -295,7 +297,7 @@ class RemoteSource(SourceReader):
         return False
 
     def _missing(self, messages: list[StoredMessage]) -> None:
-        """Something did not arrive: what came before it counts."""
+        """Start anew after a message that did not arrive; those before it count."""
         if self._flush(messages):
             self.stop()
             self.again()
@@ -316,7 +318,7 @@ class RemoteSource(SourceReader):
         return True
 
     def _pass_on(self, reply: bytes) -> None:
-        """Answers flow control once what came so far is durable: with some consumers that acknowledges it."""
+        """Answer flow control once what came so far is durable: with some consumers that acknowledges it."""
         stream = self.stream
         numbers = {_LAST_CONSUMER: self._delivered, _LAST_STREAM: self.position}
         headers = block.added(b"", *((name, b"%d" % number) for name, number in numbers.items()))

@@ -67,7 +67,7 @@ def transform_error(source: str, destination: str) -> str:
 
 
 def mapping_error(source: str, destination: str) -> str:
-    """The same, for transforms that are checked token by token first."""
+    """Return the error of a transform that is checked token by token first; "": there is none."""
     if not destination:
         return ""
     ended = False

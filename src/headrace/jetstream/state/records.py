@@ -45,7 +45,7 @@ class _Naming(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """The same as it is read: the configuration may be one that cannot be."""
+    """A consumer's name and configuration as they are read: the configuration may be one that cannot be."""
 
     name: str
     config: msgspec.Raw

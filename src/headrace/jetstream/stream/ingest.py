@@ -162,7 +162,9 @@ class Ingest:
         self._effects.touch(self._stream)
 
     def announce(self, batch: Publications, first: int) -> bool:
-        """Messages of the lane are durable, and answered; whether that leaves something to do in a turn."""
+        """Announce messages of the lane, which are durable and answered; return True if a turn has something
+        to do for them.
+        """
         self._stream.committed(first, batch, wanted=True)
         return self._effects.has_due
 
@@ -199,7 +201,7 @@ class Ingest:
         return stream.acceptance.rows.judges_all
 
     def _receive_traced(self, delivery: Delivery, trace: StreamTrace) -> None:
-        """One that is traced; one that is only traced is judged, and no more."""
+        """Receive a traced publication; one that is only traced is judged, and no more."""
         p = Publication.of(delivery)
         p.trace = trace
         if not trace.is_only:
@@ -217,7 +219,7 @@ class Ingest:
             trace.done()
 
     def _special(self, delivery: Delivery) -> Publications:
-        """One with conditions; gives what the messages after it are gathered in."""
+        """Receive a publication with conditions; return the list that gathers the messages after it."""
         self.publish(Publication.of(delivery))
         if not self._next.wanted:
             self.append()

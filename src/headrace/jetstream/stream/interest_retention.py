@@ -33,7 +33,7 @@ class InterestRetention:
         """The last try failed, and the next one has its time."""
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
-        """One consumer has done with messages."""
+        """Note that a consumer needs messages no more: those that no other one needs go."""
         stream = self._stream
         others = [other for other in stream.consumers.values() if other is not consumer]
         if stream.config.retention is Retention.WORKQUEUE or not others:
@@ -69,7 +69,7 @@ class InterestRetention:
             self._effects.touch(self._stream)
 
     def flush(self) -> bool:
-        """Removes what nobody needs; False when there was nothing."""
+        """Remove the messages that no consumer needs; return False when there were none."""
         if not self._done or self._waits:
             return False
         done, self._done = self._done, set()

@@ -48,7 +48,8 @@ class Removal:
             raise ApiError(10057, err="no message found")
 
     def purge(self, subject: str = "", *, up_to: int = 0, keep: int = 0) -> int:
-        """Removes what matches, below `up_to` (0: all) or but for the last `keep`; gives how many.
+        """Remove what matches, below `up_to` (0: all) or but for the last `keep`; return the number of
+        messages.
 
         Without a subject, `up_to` beyond the end moves the last sequence there. Raises: ApiError 10109,
         10110, StorageError.

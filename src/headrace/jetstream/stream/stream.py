@@ -211,7 +211,7 @@ class Stream(StreamCounts):
         return self.retention.flush() or appended
 
     def answer(self, reply: bytes, body: bytes) -> None:
-        """Tells a publisher what became of its message, if it wants to know and the stream tells anybody."""
+        """Answer a publisher, if it wants an answer and the stream gives any."""
         if reply and not self.config.no_ack:
             self.account.publish(reply, body)
 

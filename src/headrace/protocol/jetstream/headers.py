@@ -97,7 +97,9 @@ def _find(headers: bytes, name: bytes) -> int:
 
 
 def no_responders(subject: bytes = b"") -> bytes:
-    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
+    """Return the headers of an answer without responders; `subject`: what was asked, where the engine would
+    name it.
+    """
     named = b"Nats-Subject: %b\r\n" % subject if subject else b""
     return b"NATS/1.0 503\r\n%b\r\n" % named
 

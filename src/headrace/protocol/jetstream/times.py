@@ -34,7 +34,7 @@ class TimeError(ValueError):
 
 
 def canonical(text: str) -> str:
-    """The same time as the Go server writes it. Raises: TimeError with the Go server's words."""
+    """Return a time as the Go server writes it. Raises: TimeError with the Go server's words."""
     rest, numbers = text, []
     for before, layout, shape, name, least, most in _PARTS:
         if not rest.startswith(before):

@@ -77,7 +77,7 @@ def _stated(values: Sequence[Any]) -> Any:
 
 
 def _merged(values: Sequence[Any]) -> Any:
-    """One that is None has nothing to add."""
+    """Combine structures, sequences or listings; None adds nothing."""
     there = [value for value in values if value is not None]
     if not there:
         return None

@@ -143,7 +143,9 @@ def _sums(streams: Sequence[StreamStats]) -> Document:
 def _chosen(
     stats: JetStreamStats, account: str, lists: bool, offset: int, limit: int
 ) -> Sequence[AccountStats]:
-    """One that is named comes first; one that is not there leaves the choice to the other options."""
+    """Return the accounts to list, the named one first; one that is not there leaves the choice to the other
+    options.
+    """
     named = [each for each in stats.accounts if each.name == account]
     if named or not lists:
         return named

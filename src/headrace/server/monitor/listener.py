@@ -92,7 +92,7 @@ class MonitorHandle:
         self.port: Final[int] = listening.getsockname()[1]
 
     async def is_up(self) -> None:
-        """Until requests are answered, or never will be."""
+        """Wait until requests are answered, or never will be."""
         await asyncio.wait([self._serving])
 
     @property
@@ -249,7 +249,7 @@ async def _serve(
 
 
 async def _library(report: Callable[[str, str], None]) -> None:
-    """Until the HTTP library is loaded, however long the system is out of descriptors.
+    """Wait until the HTTP library is loaded, however long the system is out of descriptors.
 
     Raises: whatever else keeps it from being loaded.
     """

@@ -96,7 +96,7 @@ class PeerHost(ABC, Generic[SessionT]):
         self.machine.start()
 
     async def reached(self) -> None:
-        """Until each server that is configured was tried once, and who was there is known here.
+        """Wait until each configured server was tried once, and those that were there are known here.
 
         Or until `limits.FIRST_REACH` is over: who does not answer is not waited for.
         """
@@ -109,7 +109,7 @@ class PeerHost(ABC, Generic[SessionT]):
                     await asyncio.sleep(_LOOK)
 
     def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
+        """Close all connections, and begin no more."""
         self.machine.stop()
 
     # -- what a kind of peer says of itself -------------------------------------------------------

@@ -30,7 +30,7 @@ _VERSION: Final = "13"
 
 
 class Refusal(Exception):
-    """This client gets an HTTP status; the text is for the log only."""
+    """The client gets an HTTP status; the text is for the log only."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)

@@ -46,7 +46,7 @@ def shown_name(path: Path, parts: int = 1) -> str:
 
 
 class ByteFile:
-    """Random access to a file that nobody writes; the size is that when it was opened."""
+    """Random access to a file that no program writes; the size is that when it was opened."""
 
     def __init__(self, path: Path, name: str) -> None:
         """`name` is for people. Raises: SourceUnusable."""
