@@ -68,7 +68,7 @@ def run_compressed(options: argparse.Namespace, origin: dict[str, object]) -> in
 
 
 def _streams(options: argparse.Namespace, stores: Stores) -> dict[str, dict[str, dict[str, Any]]]:
-    """By payload, side and way: medians. Sides and ways take turns."""
+    """The medians by payload, side and way. Sides and ways take turns."""
     ours, theirs = Command(default_server()), Command(default_peer())
     commands = {side: side_command(side, ours, theirs) for side in TAKERS}
     progress = Progress(len(KINDS) * options.reps)
@@ -136,7 +136,7 @@ async def _publish_and_fetch(port: int, pid: int, way: str, payloads: list[bytes
 
 
 def _scans(options: argparse.Namespace, stores: Stores) -> dict[str, dict[str, Any]]:
-    """By way: rows a second of each repetition, and MB on disk."""
+    """The rows a second of each repetition, and MB on disk, by way."""
     from headrace.spark.session import session
 
     let_workers_import()

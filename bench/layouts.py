@@ -102,7 +102,9 @@ class Columns:
         return self.module.point(data, SALT, StoredMessage, sequence) is not None
 
     def survivors(self, data: bytes) -> int:
-        """With resynchronisation at the next block that is whole, as generous as can be."""
+        """Return the messages that are left, resynchronised at the next block that is whole, as generously as
+        can be.
+        """
         out: list[StoredMessage] = []
         at = 0
         while at < len(data):

@@ -1,4 +1,4 @@
-"""Where a result comes from: machine class, versions, commit. No host name, no path."""
+"""The origin of a result: machine class, versions, commit. No host name, no path."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ OTHERS_BUSY = 0.20
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a result comes from."""
+    """The origin of a result."""
 
     created: str
     commit: str | None

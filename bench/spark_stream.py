@@ -272,7 +272,7 @@ def _batch(query: StreamingQuery) -> int:
 
 
 def _wait(query: StreamingQuery, ready: Callable[[], bool]) -> None:
-    """Raises: BenchError when it takes too long; what ended the query."""
+    """Wait for a query. Raises: BenchError when it takes too long; what ended the query."""
     until = time.monotonic() + _LONGEST_S
     while not ready():
         if not query.isActive:

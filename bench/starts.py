@@ -50,7 +50,7 @@ class Start(NamedTuple):
 
 
 def starts(peer: str) -> tuple[Start, ...]:
-    """Both servers, alone and over stores."""
+    """The starts of both servers, alone and over stores."""
     return (
         Start("`headrace serve`", (_HEADRACE, "serve")),
         Start("`headrace streaming`", (_HEADRACE, "streaming")),
@@ -151,7 +151,7 @@ def _running(start: Start, home: Path) -> Iterator[tuple[subprocess.Popen[bytes]
 
 
 def _connected(process: subprocess.Popen[bytes], port: int) -> socket.socket:
-    """Raises: BenchError when the server ends instead, or takes too long."""
+    """Wait until the server accepts. Raises: BenchError when it ends instead, or takes too long."""
     deadline = time.perf_counter() + _LIMIT_S
     while process.poll() is None and time.perf_counter() < deadline:
         with suppress(ConnectionRefusedError):

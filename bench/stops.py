@@ -46,7 +46,7 @@ class Stop(NamedTuple):
 
 
 def stops(peer: str) -> tuple[Stop, ...]:
-    """Both servers, with stores and without."""
+    """The stops of both servers, with stores and without."""
     return (
         Stop("`headrace serve`", (_HEADRACE, "serve")),
         Stop("`headrace serve -js`", (_HEADRACE, "serve", "-js"), "-sd"),

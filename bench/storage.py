@@ -29,7 +29,7 @@ RESERVE: Final = 4 << 30
 SMALLEST = 4 << 20
 """Bytes of a log that is worth measuring."""
 MESSAGE_BYTES: Final = 48 + 30 + 16
-"""Of a record in the run that measures memory."""
+"""The bytes of a record in the run that measures memory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -107,7 +107,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where tests run in several processes, one of these hands over what it has tried."""
+    """Hand over what this process has tried, where tests run in several."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["tallies"] = dict(TALLIES)
 

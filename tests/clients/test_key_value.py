@@ -47,7 +47,7 @@ async def context(connect: Clients, server: ServerProcess) -> JetStreamContext:
 async def taken(
     watcher: KeyValue.KeyWatcher, count: int
 ) -> list[tuple[str, bytes | None, int, str | None] | None]:
-    """So many updates, None where the initial values end."""
+    """Return so many updates, None where the initial values end."""
     found: list[tuple[str, bytes | None, int, str | None] | None] = []
     for _ in range(count):
         entry = await watcher.updates(timeout=PATIENCE)

@@ -39,7 +39,7 @@ def other(
 
 
 async def _reached(server: ServerProcess) -> None:
-    """Until the services answer clients of the other server."""
+    """Wait until the services answer clients of the other server."""
     client = await nats.connect(server.url)
     async with asyncio.timeout(10):
         for subject in ("$JS.API.INFO", "_STAN.discover.test-cluster"):

@@ -68,7 +68,7 @@ class Traffic:
             self.served += texts(client.taken(self.queue[at]))
 
     def settle(self, *who: int) -> None:
-        """Everything that these have published has arrived where it should."""
+        """Wait until all that these clients have published has arrived."""
         self.mesh.fence(*(self.clients[at] for at in who))
         self.take(*who)
 

@@ -58,7 +58,7 @@ def payloads(seed: int) -> list[bytes]:
 
 
 def assert_carries(mesh: Mesh) -> None:
-    """Everything that is published at any node arrives at every other one, as it was and in order."""
+    """Check that every message of any node arrives at every other one, as it was and in order."""
     clients = [mesh.join(at) for at in mesh.up()]
     sids = [client.subscribe("data.>") for client in clients]
     mesh.converge()

@@ -73,7 +73,7 @@ def prepare(tmp_path: Path) -> Iterator[Build]:
 
 
 def jetstream_everywhere(folder: Path, *domains: str | None) -> Callable[[int], str]:
-    """None: a node without it."""
+    """The JetStream of each node; None: a node without it."""
 
     def more(number: int) -> str:
         domain = domains[number] if domains else ""

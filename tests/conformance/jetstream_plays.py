@@ -41,10 +41,10 @@ _ORIGIN: Final = re.compile(r"(Nats-Stream-Source: .*) [A-Za-z0-9]{8}(?=\r\n)")
 _FLOW: Final = re.compile(r"^(\$JS\.FC\.[^.]+\.[^.]+)\..+$")
 _MADE: Final = re.compile(r"\b[A-Za-z0-9]{22}\b")
 _UNEQUAL: Final = {"total", "errors", "inflight", "rtt"}
-"""Of an account's `api` counters: they count what other scenarios did."""
+"""The counters of an account's `api`: they count what other scenarios did."""
 _ORIGINS: Final = {"mirror", "sources"}
 _SOON_OTHER: Final = {"lag", "error", "active"}
-"""Of origins: so until the next attempt to reach them."""
+"""The fields of origins that change with the next attempt to reach them."""
 _DURATIONS: Final = {"pause_remaining", "active"}
 
 
@@ -271,7 +271,7 @@ class Play:
         return sid
 
     def events(self, sid: int, count: int) -> None:
-        """So many advisories, in the order of their subjects."""
+        """Add so many advisories to the transcript, in the order of their subjects."""
         lines = [shown(message) for message in self.wire.take(sid, count)]
         for line in sorted(lines):
             self.say("event", line)
@@ -279,7 +279,7 @@ class Play:
     # -- its end
 
     def close(self) -> None:
-        """Nothing of the scenario stays behind."""
+        """Delete the streams of the scenario, and close its connection."""
         names = self.quiet("STREAM.NAMES")["streams"] or []
         for name in names:
             self.quiet(f"STREAM.DELETE.{name}")
@@ -291,7 +291,7 @@ def body_text(kind: Any) -> str:
 
 
 def unpacked(answer: Any) -> Any:
-    """Without the type's constant head, and with stored bytes as text."""
+    """Return an answer without the type's constant head, and with stored bytes as text."""
     if not isinstance(answer, dict):
         return answer
     unpacked = dict(answer)
@@ -370,7 +370,10 @@ def both(scenario: Scenario, *servers: ServerProcess) -> list[list[str]]:
 
 
 def compare(scenario: Scenario, reference: ServerProcess, ours: ServerProcess) -> None:
-    """Raises: AssertionError with both transcripts, line by line, where they differ."""
+    """Play a scenario to both.
+
+    Raises: AssertionError with both transcripts, line by line, where they differ.
+    """
     wanted, got = both(scenario, reference, ours)
     agreed = judge(
         scenario.name,
@@ -416,7 +419,7 @@ def judge(
 
 
 def differences(wanted: list[str], got: list[str]) -> Iterator[str]:
-    """Both transcripts beside each other: `=` what is the same, shortened, else what each says."""
+    """Yield both transcripts beside each other: `=` what is the same, shortened, else what each says."""
     matcher = difflib.SequenceMatcher(None, wanted, got, autojunk=False)
     for kind, first, last, start, end in matcher.get_opcodes():
         if kind == "equal":
@@ -430,7 +433,7 @@ def differences(wanted: list[str], got: list[str]) -> Iterator[str]:
 
 
 def _difference(wanted: str, got: str) -> Iterator[str]:
-    """Of two lines; of two with JSON only the fields that differ."""
+    """Yield the difference of two lines; of two with JSON only the fields that differ."""
     head, brace, value = wanted.partition("{")
     other_head, other_brace, other = got.partition("{")
     if head == other_head and brace and other_brace:

@@ -155,7 +155,7 @@ CONFIGS: Final[dict[str, str]] = {
         """,
     "headerless": "no_header_support: true",
 }
-"""By the name that a script gives in brackets."""
+"""The configurations by the name that a script gives in brackets."""
 
 DIFFERENCES: Final[dict[str, str]] = {
     "sub_too_many_tokens_text": "the subject is not quoted in this error text",

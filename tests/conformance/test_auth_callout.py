@@ -90,7 +90,7 @@ class Arena:
         return say(self.server, "", None, **{"user": user, "pass": "pwd", **more})
 
     def question(self) -> tuple[str, AuthorizationRequestClaims, str]:
-        """Where to answer, what is asked, and the curve key to seal for."""
+        """Return where to answer, the question, and the curve key to seal for."""
         while not self.service.received or self.service.received.startswith(b"PING"):
             # The server asks a connection that is silent whether it still lives.
             if self.service.received:

@@ -26,7 +26,7 @@ LETTERS: Final = ("g", "h", "a")
 
 
 def mapping(source: str, **destinations: str) -> str:
-    """Everything goes to one destination in each of these clusters, elsewhere to that of `none`."""
+    """A mapping to one destination in each of these clusters, elsewhere to that of `none`."""
     found = []
     for cluster, destination in destinations.items():
         scope = "" if cluster == "none" else f", cluster: {cluster}"

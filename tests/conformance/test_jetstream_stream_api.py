@@ -233,7 +233,7 @@ UPDATED: Final[dict[str, tuple[dict[str, Any], Any]]] = {
     "placement": ({}, {"placement": {"cluster": "c"}}),
     "pedantic": ({}, {"pedantic": True, "max_msgs": 9}),
 }
-"""Of a stream with some messages: how it was made, and what is sent to STREAM.UPDATE.S."""
+"""Updates of a stream with some messages: how it was made, and what is sent to STREAM.UPDATE.S."""
 
 
 def _updated(before: dict[str, Any], after: Any) -> Callable[[Play], None]:

@@ -271,7 +271,7 @@ def test_a_stream_is_imported_from_one_end_at_the_other(leafs: Leafs, pair: str,
 
 
 def comparable(value: Any) -> Any:
-    """Without what differs between any two servers and runs; what is left must be the same."""
+    """Return what must be the same, without what differs between any two servers and runs."""
     if isinstance(value, dict):
         varying = {"server_id", "now", "id", "port", "rtt", "compression"}
         kept = {k: comparable(v) for k, v in value.items() if k not in varying}

@@ -31,7 +31,7 @@ def shown(port: int) -> list[str]:
 
 
 def joined(leafs: Leafs, pair: str, hub: str, leaf: str) -> tuple[int, int]:
-    """Both run with these modes of compression ("": the default); gives their monitoring ports."""
+    """Run both with these modes of compression ("": the default); return their monitoring ports."""
     ports = free_port(), free_port()
     hub = hub and f"compression: {hub}"
     leaf = leaf and f"compression: {leaf}"

@@ -48,7 +48,9 @@ def test_requests_reach_a_leaf_node_of_another_cluster_and_come_back(kind: str, 
 
 
 def _answered(asking: MeshClient, answering: MeshClient, sid: int, subject: str) -> None:
-    """Until one of several questions is answered: nobody promises when clusters know of each other."""
+    """Wait until one of several questions is answered: clusters know of each other after a time that is not
+    promised.
+    """
     deadline = time.monotonic() + PATIENCE
     while True:
         payload = b"question %d" % next(_numbers)

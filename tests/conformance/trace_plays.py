@@ -22,7 +22,7 @@ IMPORTS: Final = """imports [
       { stream { account: A, subject: "news.seen" }, to: "seen", allow_trace: true }
       { stream { account: A, subject: "news.blind" }, to: "unseen" }
     ]"""
-"""Of the account A, and of another one."""
+"""The imports of the account A, and of another one."""
 
 CONFIG: Final = """
 accounts {

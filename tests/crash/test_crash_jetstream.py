@@ -107,7 +107,7 @@ def fetch(wire: JetStreamWire, sid: int) -> list[Message]:
 
 
 def consume(wire: JetStreamWire, promises: Promises) -> None:
-    """Everything is acknowledged, and the confirmation waited for."""
+    """Acknowledge every message, and wait for the confirmations."""
     sid = wire.subscribe("fetched")
     while True:
         finish(wire, promises, fetch(wire, sid))
@@ -164,7 +164,7 @@ def put(wire: JetStreamWire, promises: Promises, repeats: int) -> None:
 
 
 def fill_segments(wire: JetStreamWire, promises: Promises, folder: Path) -> None:
-    """Until one is full and was compressed."""
+    """Publish until a segment is full and was compressed."""
 
     def is_compressed() -> bool:
         put(wire, promises, 5000)
@@ -203,7 +203,8 @@ WORKERS: Final[tuple[Callable[[JetStreamWire, Promises], None], ...]] = (
 
 
 def work(server: ServerProcess, promises: Promises, seconds: float) -> None:
-    """All of it at once, until the server is killed some seconds after everybody has had something confirmed.
+    """Run all clients at once, until the server is killed some seconds after each has had something
+    confirmed.
 
     Raises: what went wrong before that.
     """
@@ -277,7 +278,9 @@ SYNCED_LATER: Final = 'jetstream { sync_interval: "2m" }'
 
 
 def settings(kill: int) -> str:
-    """With another key for every start but the first, and sometimes another cipher."""
+    """Return the settings of one start: with another key for every start but the first, and sometimes another
+    cipher.
+    """
     before = f"prev_key: k{kill - 1}, " if kill else ""
     return f"jetstream {{ {before}key: k{kill}, cipher: {('aes', 'chacha', 'aes')[kill % 3]} }}"
 

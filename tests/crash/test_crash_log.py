@@ -23,7 +23,7 @@ from headrace.log.file import FileLog
 
 LOGS: Final = 4
 KILLS: Final = depth.seeds(50)
-"""Of each log's writers; each is drawn from its own seed."""
+"""The kills of each log's writers; each is drawn from its own seed."""
 WRITER: Final = Path(__file__).with_name("log_writer.py")
 
 

@@ -55,7 +55,7 @@ CONFIGS: Final[Sequence[dict[str, Any]]] = (
     {"duplicate_window": HOUR},
     {"description": "d", "metadata": {"k": "v"}},
 )
-"""Of streams; an update takes another one."""
+"""The configurations of streams; an update takes another one."""
 
 CONSUMER_CONFIGS: Final[Sequence[dict[str, Any]]] = (
     {"ack_policy": "explicit"},
@@ -196,7 +196,7 @@ class Player:
             self._play.lines[first:] = [_PENDING.sub("<ns>.<n>", line) for line in self._play.lines[first:]]
 
     def end(self) -> None:
-        """Everything there is."""
+        """Return the state of all streams and consumers."""
         play = self._play
         for stream in play.quiet("STREAM.NAMES")["streams"] or []:
             if self._state(stream):

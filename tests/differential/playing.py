@@ -65,7 +65,7 @@ class _Client:
 
 
 def play(script: Script, server: ServerProcess) -> Heard:
-    """Raises: AssertionError when the server neither answers nor closes."""
+    """Play a script. Raises: AssertionError when the server neither answers nor closes."""
     player = _Player(script, server)
     try:
         for number, step in enumerate(script.steps):
@@ -133,7 +133,7 @@ class _Player:
         return Heard(clients, sorted(self._groups))
 
     def leave(self) -> None:
-        """Everybody goes, and nothing of them stays behind."""
+        """Close all clients, so that nothing of them stays behind."""
         for client in self.clients.values():
             self._leave(client)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLIENTS: Final = 4
 SUBSCRIPTIONS: Final = 6
-"""That a script begins with; later steps make more."""
+"""The subscriptions that a script begins with; later steps make more."""
 STEPS: Final = 16
 POOL: Final = 14
 """How many subjects of an account scripts choose from, for each purpose."""

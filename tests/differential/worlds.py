@@ -74,7 +74,7 @@ class World:
     logins: tuple[Login, ...]
     subjects: dict[str, Subjects]
     crowded: bool = False
-    """Some account counts its connections."""
+    """True if some account counts its connections."""
 
     def neighbours(self, account: str) -> set[str]:
         """Accounts that import from this one, or the other way round."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NOW: Final = 7
 CONSUMERS: Final = ("C", "D", "long-name")
-"""Of the stream S; the second one has acknowledgements looked at by Python."""
+"""The consumers of the stream S; Python looks at acknowledgements for the second one."""
 DELIVERED: Final = 30
 MOST: Final = 1000
 """Lines that are played."""

@@ -33,7 +33,10 @@ LIMITS: Final[tuple[dict[str, int], ...]] = (
     {"max_payload": 1 << 20, "max_control_line": 1 << 17},
     {},
 )
-"""Of each link. The last but one takes what is larger than every buffer, the last has a writer of its own."""
+"""The limits of each link.
+
+The last but one takes what is larger than every buffer, the last has a writer of its own.
+"""
 
 
 @dataclass(slots=True)

@@ -22,10 +22,12 @@ sys.path.insert(0, str(HERE.parent))
 from fuzz.engine_copy import build, compiler  # noqa: E402 - after the path
 
 LIBRARY: Final = "HEADRACE_FUZZ_COVERAGE"
-"""Where a process that is being fuzzed finds the library; not set when the engine reports nothing."""
+"""The variable in which a process that is being fuzzed finds the library; not set when the engine reports
+nothing.
+"""
 
 COUNTERS: Final = 65536
-"""As in coverage.c."""
+"""The counters, as in coverage.c."""
 
 
 def register_counters() -> bool:

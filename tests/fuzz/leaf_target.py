@@ -31,7 +31,7 @@ class LeafPlay(RoutePlay):
     SERVER = Hub
     server: Hub
     _rules = 0
-    """Of the leaf link that begins next, a bit for each."""
+    """The rules of the leaf link that begins next, a bit for each."""
 
     def _side(self, number: int) -> Any:
         self.is_restricted[number] = False

@@ -51,7 +51,7 @@ class Playing(ABC):
     @property
     @abstractmethod
     def interests(self) -> list[Interest]:
-        """Where the links' subscriptions hang."""
+        """The interests that the links' subscriptions are in."""
 
     @abstractmethod
     def link(self, number: int) -> Link:
@@ -136,7 +136,7 @@ class Playing(ABC):
         link.detach()
 
     def result(self) -> tuple[list[Ended], int]:
-        """Everything that can be seen from outside; the links are gone then."""
+        """Return all that can be seen from outside; the links are gone then."""
         for number in reversed(range(self.LINKS)):
             self._end(number)
         delivered = self.router.statistics()["out_msgs"]

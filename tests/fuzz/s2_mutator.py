@@ -41,7 +41,7 @@ def s2_input(rng: random.Random) -> bytes:
 
 
 def s2_mutate(data: bytes, rng: random.Random, most: int) -> bytes:
-    """Some bytes changed, taken out, put in, or taken twice."""
+    """Change some bytes, take some out, put some in, or take some twice."""
     changed = bytearray(data)
     for _ in range(rng.choice((0, 1, 1, 2, 5))):
         at = rng.randrange(len(changed) + 1)

@@ -41,7 +41,7 @@ _VALUES: Final = (
 
 
 def trace_input(rng: random.Random) -> bytes:
-    """Some headers, one behind the other."""
+    """Return some headers, one behind the other."""
     lines = [
         rng.choice(_NAMES) + rng.choice((b":", b": ", b":\t", b" :", b"")) + rng.choice(_VALUES)
         for _ in range(rng.choice((0, 1, 2, 3, 8)))

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cut:
-    """After how many bytes of which side; None: never because of that side."""
+    """The number of bytes of each side after which it cuts; None: never because of that side."""
 
     from_client: int | None = None
     from_server: int | None = None
 
 
 class CuttingProxy:
-    """In front of one port of 127.0.0.1; `connections` counts those accepted."""
+    """A proxy in front of one port of 127.0.0.1; `connections` counts those accepted."""
 
     def __init__(self, port: int, *cuts: Cut) -> None:
         self._target = port

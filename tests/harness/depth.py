@@ -38,7 +38,10 @@ class Choice:
     """What the choice follows from, for people."""
 
     def seeds(self, total: int) -> range:
-        """Those of `total` seeds that are played. Raises: ValueError for fewer seeds than there are parts."""
+        """Return those of `total` seeds that are played.
+
+        Raises: ValueError for fewer seeds than there are parts.
+        """
         if self.named is not None:
             return self.named
         if total < self.parts:
@@ -50,11 +53,11 @@ class Choice:
         return self.named is not None or zlib.crc32(case.encode()) % self.parts == self.part
 
     def every(self, total: int) -> range:
-        """Those of `total` moments of one run that are played: with ten parts every tenth."""
+        """Return those of `total` moments of one run that are played: with ten parts every tenth."""
         return range(self.part, total, self.parts)
 
     def turn(self, cases: Sequence[T]) -> Sequence[T]:
-        """Those of a few cases that are played: one of them in turn where not every seed is."""
+        """Return the cases that are played of a few: one of them in turn where not every seed is."""
         return cases if self.parts == 1 else [cases[self.part % len(cases)]]
 
     def __str__(self) -> str:
@@ -113,7 +116,7 @@ deep: Final = CHOICE.named is None and CHOICE.parts == 1
 
 
 def seeds(total: int) -> range:
-    """Those of `total` seeds (0, 1, ...) that this run plays, one after the other without a gap."""
+    """Return those of `total` seeds (0, 1, ...) that this run plays, one after the other without a gap."""
     return CHOICE.seeds(total)
 
 
@@ -124,7 +127,9 @@ def blocks(total: int, size: int) -> list[range]:
 
 
 def every(total: int) -> range:
-    """Those of `total` moments of one run that this run of the tests plays: every tenth, or all of them."""
+    """Return those of `total` moments of one run that this run of the tests plays: every tenth, or all of
+    them.
+    """
     return CHOICE.every(total)
 
 

@@ -114,7 +114,7 @@ class Forked:
         return self.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Nothing happens if it has ended."""
+        """Send a signal; does nothing if the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

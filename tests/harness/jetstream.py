@@ -101,7 +101,7 @@ class JetStreamWire:
     def publish(
         self, subject: str, payload: Any = b"", fields: dict[str, str] | bytes | None = None, reply: str = ""
     ) -> None:
-        """Without waiting for anything."""
+        """Publish without waiting for an answer."""
         data = body(payload)
         head = fields if isinstance(fields, bytes) else headers(fields)
         if head:

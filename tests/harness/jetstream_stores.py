@@ -35,7 +35,7 @@ def consume(wire: JetStreamWire, stream: str, name: str, **config: Any) -> None:
 
 
 def publish(wire: JetStreamWire, count: int, subject: str = "s.{}", size: int = 40, **fields: str) -> None:
-    """So many messages; `{}` in the subject is the number, modulo 10."""
+    """Publish so many messages; `{}` in the subject is the number, modulo 10."""
     asked = []
     for number in range(count):
         head = {"N": str(number), **fields} if number % 3 == 0 or fields else None
@@ -204,7 +204,7 @@ def _stream(wire: JetStreamWire, name: str) -> dict[str, Any]:
 
 
 def _config(config: dict[str, Any]) -> dict[str, Any]:
-    """Without what the server says of itself."""
+    """Return a configuration without what the server says of itself."""
     metadata = {key: value for key, value in config.get("metadata", {}).items() if key not in _OF_THE_SERVER}
     return {key: value for key, value in config.items() if key != "metadata"} | (
         {"metadata": metadata} if metadata else {}

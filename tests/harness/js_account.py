@@ -92,7 +92,7 @@ class TableHost:
         del self._subscriptions[sid]
 
     def open_lane(self, sid: int, lane: Lane) -> None:
-        """Everything is delivered here."""
+        """Open no lane: every message is delivered here."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         self.outgoing.add(subject, payload, reply=reply, headers=headers)
@@ -146,7 +146,7 @@ class TableHost:
                 self._incoming.append(Delivery(sid, shown or to, reply, headers, payload))
 
     def tick(self) -> None:
-        """Everything under way is delivered, and what comes of it."""
+        """Deliver every message under way, and those that come of it."""
         while self._incoming:
             incoming, self._incoming = self._incoming, []
             assert self.service is not None
@@ -180,7 +180,7 @@ class HeldCommitter:
         self.waiting.append(done)
 
     def commit(self, error: StorageError | None = None) -> None:
-        """All of it, and what is asked for meanwhile."""
+        """Do all commits that wait, and those that are asked for meanwhile."""
         while self.waiting:
             self.waiting.pop(0)(error)
 

@@ -37,13 +37,13 @@ class KeyPair:
         return self._key.sign(data)
 
     def token(self, claims: object, header: object = None) -> str:
-        """These claims as they are, signed as version 2 is."""
+        """Return a token with these claims as they are, signed as version 2 is."""
         chosen = {"typ": "JWT", "alg": "ed25519-nkey"} if header is None else header
         body = b".".join(_part(json.dumps(part).encode()) for part in (chosen, claims))
         return (body + b"." + _part(self.sign(body))).decode()
 
     def old_token(self, claims: object) -> str:
-        """These claims as they are, signed as version 1 is: without the header."""
+        """Return a token with these claims as they are, signed as version 1 is: without the header."""
         header, body = (
             _part(json.dumps(part).encode()) for part in ({"typ": "jwt", "alg": "ed25519"}, claims)
         )

@@ -31,11 +31,11 @@ class Leafs:
         self._clients: list[MeshClient] = []
 
     def port(self, name: str) -> int:
-        """Where leaf nodes of that server connect; chosen when it is first asked for."""
+        """The port for leaf nodes of that server; chosen when it is first asked for."""
         return self.ports.setdefault(name, free_port())
 
     def url(self, hub: str, user: str = "") -> str:
-        """For a remote: `user` is what precedes the host (`user:password@`)."""
+        """Return the URL for a remote: `user` is what precedes the host (`user:password@`)."""
         return f"nats-leaf://{user}127.0.0.1:{self.port(hub)}"
 
     def hub(self, name: str, letter: str, more: str = "", block: str = "") -> Node:

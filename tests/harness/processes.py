@@ -163,7 +163,7 @@ class ServerProcess:
                 self._news.wait(min(left, 0.5))
 
     def wait_until_ready(self) -> None:
-        """Raises: AssertionError with the log when it does not become so."""
+        """Wait until the server is ready. Raises: AssertionError with the log when it does not become so."""
         self.wait_for_line(_READY)
 
     # -- where it is

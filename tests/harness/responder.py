@@ -27,7 +27,7 @@ REVOKED: Final = ocsp.OCSPCertStatus.REVOKED
 UNKNOWN: Final = ocsp.OCSPCertStatus.UNKNOWN
 HOUR: Final = datetime.timedelta(hours=1)
 SILENCE: Final = None
-"""In the place of an answer: nothing is said until the end."""
+"""The answer that is none: the responder says nothing until the end."""
 
 Reply = tuple[int, dict[str, str], bytes] | None
 """Status, headers and body; SILENCE."""

@@ -101,7 +101,7 @@ class WebSocket(Conversation):
         return int(self.response.split()[1])
 
     def send_raw(self, data: bytes) -> None:
-        """Raises nothing when the peer has closed: what it said before that is still to be read."""
+        """Send bytes. A peer that has closed is no error: what it said before is still to be read."""
         try:
             self.socket.settimeout(PATIENCE)
             self.socket.sendall(data)

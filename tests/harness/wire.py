@@ -74,7 +74,7 @@ class Wire(Conversation):
     # -- out
 
     def send(self, data: bytes) -> None:
-        """Raises nothing when the peer has closed: what it said before that is still to be read."""
+        """Send bytes. A peer that has closed is no error: what it said before is still to be read."""
         try:
             self.socket.settimeout(PATIENCE)
             self.socket.sendall(data)
@@ -119,7 +119,7 @@ class Wire(Conversation):
         return data
 
     def take_through(self, marker: bytes, seconds: float = PATIENCE) -> bytes:
-        """Everything up to and with `marker`.
+        """Return all bytes up to and with `marker`.
 
         Raises: AssertionError when it does not come.
         """
@@ -154,7 +154,7 @@ class Wire(Conversation):
         return words, body
 
     def take_rest(self, seconds: float = PATIENCE) -> bytes:
-        """Everything until the peer closes.
+        """Return all bytes until the peer closes.
 
         Raises: AssertionError when it does not.
         """

@@ -28,7 +28,7 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "headrace.engine.link.Link": (29, "the outbox, the counters and the interest of one connection"),
     "headrace.engine.records.Scan": (27, "one pass over the records of a file, by which everything is found"),
 }
-"""By class: how many it has, never more than here, and why."""
+"""The exceptions by class: how many it has, never more than here, and why."""
 
 
 def public_methods(source: str) -> dict[str, int]:

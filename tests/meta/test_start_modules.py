@@ -70,7 +70,7 @@ COMMANDS = {
     "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 357),
     "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 359),
 }
-"""By command: packages of ours, and how many modules there may be, those of Python included."""
+"""The packages of ours by command, and how many modules there may be, those of Python included."""
 
 NOT_BEFORE_IT_IS_USED = {
     *(

@@ -49,7 +49,9 @@ class Frame(NamedTuple):
 
     @property
     def numbers(self) -> list[int]:
-        """Of the acknowledgement subject: deliveries, stream and consumer sequence, time, pending."""
+        """Return the numbers of an acknowledgement subject: deliveries, stream and consumer sequence, time,
+        pending.
+        """
         return [int(token) for token in self.reply.split(b".")[4:]]
 
     @property

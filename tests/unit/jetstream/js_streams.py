@@ -63,7 +63,7 @@ class HandHost:
         raise AssertionError("accounts unsubscribe")
 
     def open_lane(self, sid: int, lane: Lane) -> None:
-        """Everything is delivered here."""
+        """Open no lane: every message is delivered here."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         assert self.outgoing.add(subject, payload, reply=reply, headers=headers)
@@ -128,7 +128,7 @@ class HandCommitter:
             done(error)
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is nothing to stop."""
 
 
 class HandQuota:
@@ -146,7 +146,7 @@ class HandQuota:
 
 
 class HandAccount:
-    """As much of an account as a stream asks for."""
+    """The parts of an account that a stream asks for."""
 
     def __init__(self, domain: str = "") -> None:
         self.name = "A"
@@ -182,7 +182,7 @@ class HandAccount:
         self.touched[stream] = None
 
     def wake(self, consumer: object) -> None:
-        """Nobody is served here."""
+        """Do nothing: no consumer is served here."""
 
     def _round(self) -> bool:
         touched = list(self.touched)

@@ -186,7 +186,7 @@ class LinkedAccount:
         self._link.publish(subject.encode(), payload, reply=reply.encode(), headers=headers)
 
     def tick(self) -> None:
-        """Everything under way is delivered, and what comes of it."""
+        """Deliver every message under way, and those that come of it."""
         while True:
             self.router.end_tick()
             if not self.router.has_due:

@@ -120,7 +120,7 @@ def put(log: MessageLog, *subjects: bytes, payload: bytes = b"x") -> int:
 def pages(
     log: MessageLog, sequence: int = 1, filters: Sequence[bytes] = (), **bounds: int
 ) -> list[StoredMessage]:
-    """Everything from `sequence` on, page by page, to the end; checks that reading gets on."""
+    """Return all messages from `sequence` on, page by page, to the end; checks that reading gets on."""
     found: list[StoredMessage] = []
     end = min(log.state().last_sequence + 1, bounds.get("up_to", 1 << 64))
     while True:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WAIT_S: Final = 20
-"""For what happens at once on another thread; a test that gets there fails."""
+"""Seconds for what happens at once on another thread; a test that gets there fails."""
 
 
 class Loop:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HERE: Final = Path("/logs/one")
 WAIT_S: Final = 20
-"""For what happens at once on another thread; a test that gets there fails."""
+"""Seconds for what happens at once on another thread; a test that gets there fails."""
 
 
 class Job:

@@ -88,7 +88,7 @@ CHANGING = {
 
 
 def normal(value: Any) -> Any:
-    """Without what changes and the order of lists."""
+    """Return a document without what changes and the order of lists."""
     if isinstance(value, dict):
         return [(k, normal(v)) for k, v in value.items() if k not in CHANGING and normal(v) not in ([], None)]
     if isinstance(value, list):

@@ -216,7 +216,7 @@ def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def take_question(arena: Arena) -> tuple[str, bytes, str]:
-    """Where to reply to, the question, and the curve key in its header."""
+    """Return where to reply to, the question, and the curve key in its header."""
     service = arena.service
     if not service.received:
         service.fill(PATIENCE)
@@ -375,7 +375,7 @@ CASE = st.fixed_dictionaries(
 
 
 def comparable(reason: str) -> str:
-    """Without keys, and without what only one of them can know: how a reader of JSON puts it."""
+    """Return an error without keys and without what only one server can know: how it words errors of JSON."""
     if reason.startswith("Auth callout service returned an error"):
         return "Auth callout service returned an error"
     reason = _KEY.sub("KEY", reason)

@@ -363,7 +363,7 @@ def reason_in_log(process: ServerProcess, cid: int, after: int) -> str:
 
 
 def comparable(reason: str) -> str:
-    """Without what only one of them can know: pointers, and how the JSON reader puts it."""
+    """Return an error without what only one of them can know: pointers, and how the JSON reader puts it."""
     for start in ("User JWT no longer valid", "Account JWT lookup error", "invalid connection types"):
         if reason.startswith(start):
             return start

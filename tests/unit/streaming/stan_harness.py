@@ -109,7 +109,7 @@ class ManualHost:
         del self.subscriptions[sid]
 
     def open_lane(self, sid: int, lane: Lane) -> None:
-        """Everything is delivered here."""
+        """Open no lane: every message is delivered here."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         assert self.outgoing.add(subject, payload, reply=reply, headers=headers)
@@ -284,7 +284,7 @@ class World:
         self.host.now = until
 
     def send(self, subject: bytes, payload: bytes, reply: bytes = b"") -> None:
-        """For the next tick, with whatever else is sent before it."""
+        """Send a message in the next tick, with whatever else is sent before it."""
         assert self.host.receive(subject, payload, reply), f"nobody listens on {subject!r}"
 
     def take(self, subject: bytes) -> list[bytes]:
