@@ -142,8 +142,14 @@ class Wire(Conversation):
         return self.info
 
     def take_message(self) -> tuple[list[bytes], bytes]:
-        """One MSG or HMSG: the words of its line, and headers with payload."""
+        """Return the next MSG or HMSG: the words of its line, and headers with payload.
+
+        A PING before it is answered: on a busy machine a server's first one may come.
+        """
         line = self.take_line()
+        while line == b"PING\r\n":
+            self.send(b"PONG\r\n")
+            line = self.take_line()
         assert line.startswith((b"MSG ", b"HMSG ")), line
         words = line.split()
         size = int(words[-1]) + 2
