@@ -1,4 +1,4 @@
-"""The outcomes of commands: exit codes and the texts of errors."""
+"""The outcomes of commands: exit codes, the texts of errors, the question before a removal."""
 
 from __future__ import annotations
 
@@ -32,3 +32,13 @@ def exit_code(name: str, call: Callable[[], int], *, again: str = "") -> int:
     except KeyboardInterrupt:
         print(f"{name}: interrupted{'; ' if again else ''}{again}", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def confirmed(force: bool, question: str) -> bool:
+    """Ask on the terminal; return True for yes, or if `force` is set. Without a terminal: False."""
+    if force:
+        return True
+    if not sys.stdin.isatty():
+        print(f"{question} Say so with --force.", file=sys.stderr)
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
-from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, exit_code
+from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.documents import raw_name
 from headrace.protocol.rfc3339 import parse_time
@@ -255,7 +255,7 @@ def _purge(options: argparse.Namespace) -> int:
         return _purge_running(options)
     with source.opened(options.dir, access.cipher_of(options)) as store:
         names = _chosen(store, options.channel)
-        if not _confirmed(options, f"Remove messages of {_listed(names)}?"):
+        if not confirmed(options.force, f"Remove messages of {_listed(names)}?"):
             return EXIT_FAILURE
         for name in names:
             log = store.open(name)
@@ -273,7 +273,7 @@ def _purge_running(options: argparse.Namespace) -> int:
     with access.connected(options) as connection:
         admin = StreamingAdmin(connection, options.cluster_id)
         names = _chosen_running(admin.channels(), options.channel)
-        if not _confirmed(options, f"Remove messages of {_listed(list(names))}?"):
+        if not confirmed(options.force, f"Remove messages of {_listed(list(names))}?"):
             return EXIT_FAILURE
         for name, one in names.items():
             count, left = admin.purge(
@@ -300,7 +300,7 @@ def _remove(options: argparse.Namespace) -> int:
         state = load_state(store)
         lost = {key: sub for key, sub in state.subscriptions.items() if sub.channel in names}
         with_them = f" and {len(lost)} subscriptions" if lost else ""
-        if not _confirmed(options, f"Remove {_listed(names)}{with_them}?"):
+        if not confirmed(options.force, f"Remove {_listed(names)}{with_them}?"):
             return EXIT_FAILURE
         gone = set(names).intersection(state.channels)
         if lost or gone:
@@ -320,7 +320,7 @@ def _remove_running(options: argparse.Namespace) -> int:
         names = _chosen_running(admin.channels(), options.channel)
         count = sum(one.subs_count for one in names.values())
         with_them = f" and {count} subscriptions" if count else ""
-        if not _confirmed(options, f"Remove {_listed(list(names))}{with_them}?"):
+        if not confirmed(options.force, f"Remove {_listed(list(names))}{with_them}?"):
             return EXIT_FAILURE
         for name, one in names.items():
             _print_removed(name, admin.delete(one.name)[1])
@@ -358,15 +358,6 @@ def _pick(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
             raise source.SourceError(f"no channel {pattern!r}")
         picked.update(dict.fromkeys(found))
     return sorted(picked)
-
-
-def _confirmed(options: argparse.Namespace, question: str) -> bool:
-    if options.force:
-        return True
-    if not sys.stdin.isatty():
-        print(f"{question} Say so with --force.", file=sys.stderr)
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _listed(names: Sequence[bytes]) -> str:

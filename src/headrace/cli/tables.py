@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import to_builtins
 
 from headrace.cli import streaming_access as access
-from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, exit_code
+from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
 from headrace.cli.progress import Meter
 from headrace.cli.streaming_source import shown
 from headrace.conf.literals import meaning
@@ -310,19 +310,10 @@ def _erase(options: argparse.Namespace) -> int:
     (table,) = tables
     ranges = add_ranges((), tuple(options.sequences))
     where = table.store.location
-    if not _confirmed(options, f"Erase sequences {ranges_text(ranges)} of {where} for good?"):
+    if not confirmed(options.force, f"Erase sequences {ranges_text(ranges)} of {where} for good?"):
         return EXIT_FAILURE
     with table.writing() as writer:
         count = remove_rows(writer, ranges)
     print(f"{where}: {count:,} rows erased")
     register(options, table)
     return 0
-
-
-def _confirmed(options: argparse.Namespace, question: str) -> bool:
-    if options.force:
-        return True
-    if not sys.stdin.isatty():
-        print(f"{question} Say so with --force.", file=sys.stderr)
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -26,14 +26,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headrace.client.headers import parse_headers
 from headrace.spark.errors import OptionError
+from headrace.tables.columns import bytes_array, header_array, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.client.codec import MessageBatch
-    from headrace.protocol.columns import BytesColumn, Columns
+    from headrace.protocol.columns import Columns
 
 COLUMNS: Final = StructType(
     [
@@ -92,7 +92,7 @@ def to_record_batch(
         pa.array(np.arange(first_sequence, first_sequence + rows, dtype=np.int64)),
         pa.array(stamps_us, pa.int64()).cast(schema.field("timestamp").type),
         _text_column(batch.replies()),
-        _header_column(batch.header_blocks() if batch.has_headers else None, rows, schema),
+        header_array(batch.header_blocks() if batch.has_headers else (), rows, schema.field("headers").type),
         pa.array(batch.payloads, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -133,7 +133,7 @@ def stored_record_batch(
         "reply": lambda: (
             pa.nulls(rows, pa.string()) if replies is None else _text_column([one or None for one in replies])
         ),
-        "headers": lambda: _header_column(batch.headers if any(batch.headers) else None, rows, schema),
+        "headers": lambda: header_array(batch.headers, rows, schema.field("headers").type),
         "data": lambda: pa.array(batch.payloads, pa.binary()),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
@@ -149,9 +149,7 @@ def _column(batch: Columns, field: pa.Field) -> pa.Array:
             return found
         return found.cast(pa.timestamp("ns", "UTC")).cast(field.type, safe=False)
     if field.name == "headers":
-        if batch.headers.nulls == rows:
-            return pa.nulls(rows, field.type)
-        return _map_column(batch.headers.values(), field.type)
+        return header_array(batch.headers.values() if batch.headers.nulls < rows else (), rows, field.type)
     named = {
         "stream": batch.streams, "subject": batch.subjects, "reply": batch.replies, "data": batch.payloads
     }  # fmt: skip
@@ -160,40 +158,13 @@ def _column(batch: Columns, field: pa.Field) -> pa.Array:
         return pa.nulls(rows, field.type)
     # Of text that is ASCII no row has to be looked at.
     is_plain = field.name != "data" and bytes(column.data).isascii()
-    found = _bytes_array(column, rows, pa.string() if is_plain else pa.binary())
-    return found if is_plain or field.name == "data" else _as_text(found)
-
-
-def _bytes_array(column: BytesColumn, rows: int, kind: pa.DataType) -> pa.Array:
-    parts = [column.validity, column.offsets, column.data]
-    buffers = [None if part is None else pa.py_buffer(part) for part in parts]
-    return pa.Array.from_buffers(kind, rows, buffers, column.nulls)
+    found = bytes_array(column, rows, pa.string() if is_plain else pa.binary())
+    return found if is_plain or field.name == "data" else text_array(found)
 
 
 def _stamp_column(stamps_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
     return pa.array(np.asarray(stamps_ns, dtype=np.int64) // 1000).cast(kind)
 
 
-def _header_column(blocks: Sequence[bytes | None] | None, rows: int, schema: pa.Schema) -> pa.Array:
-    """`blocks` None: no message has headers."""
-    kind = schema.field("headers").type
-    if blocks is None:
-        return pa.nulls(rows, kind)
-    return _map_column(blocks, kind)
-
-
-def _map_column(blocks: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
-    return pa.array([list(parse_headers(block).items()) if block else None for block in blocks], kind)
-
-
 def _text_column(values: Sequence[bytes | None]) -> pa.Array:
-    return _as_text(pa.array(values, pa.binary()))
-
-
-def _as_text(raw: pa.Array) -> pa.Array:
-    try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        values = raw.to_pylist()
-        texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in values]
-        return pa.array(texts, pa.string())
+    return text_array(pa.array(values, pa.binary()))

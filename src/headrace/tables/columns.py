@@ -39,12 +39,13 @@ def to_arrow(stream: str, found: Columns | ReplayBatch) -> pa.RecordBatch:
     times = np.asarray(found.times if isinstance(found, Columns) else found.timestamps, dtype=np.int64)
     name = stream.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(found, Columns):
-        subjects, replies = _text(_bytes_of(found, found.subjects)), _text(_bytes_of(found, found.replies))
+        subjects = text_array(bytes_array(found.subjects, len(found)))
+        replies = text_array(bytes_array(found.replies, len(found)))
         blocks = found.headers.values() if found.headers.nulls < len(found) else ()
-        payloads = _bytes_of(found, found.payloads)
+        payloads = bytes_array(found.payloads, len(found))
     else:
-        subjects = _text(pa.array(found.subjects, pa.binary()))
-        replies = _text(pa.array([reply or None for reply in found.replies], pa.binary()))
+        subjects = text_array(pa.array(found.subjects, pa.binary()))
+        replies = text_array(pa.array([reply or None for reply in found.replies], pa.binary()))
         blocks, payloads = found.headers, pa.array(found.payloads, pa.binary())
     columns = [
         pa.array([name], pa.string()).take(pa.array(np.zeros(len(times), dtype=np.int8))),
@@ -52,28 +53,29 @@ def to_arrow(stream: str, found: Columns | ReplayBatch) -> pa.RecordBatch:
         pa.array(np.asarray(found.sequences, dtype=np.int64)),
         pa.array(times // 1000).cast(SCHEMA.field("timestamp").type),
         replies,
-        _headers(blocks, len(times)),
+        header_array(blocks, len(times), SCHEMA.field("headers").type),
         payloads,
         pa.array(times),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def _headers(blocks: Sequence[bytes | None], rows: int) -> pa.Array:
-    """`blocks` are of the wire; none: no message has any."""
-    kind = SCHEMA.field("headers").type
+def header_array(blocks: Sequence[bytes | None], rows: int, kind: pa.DataType) -> pa.Array:
+    """Return headers as maps. `blocks` are those of the wire; empty: no message has any."""
     if not any(blocks):
         return pa.nulls(rows, kind)
     return pa.array([list(parse_headers(block).items()) if block else None for block in blocks], kind)
 
 
-def _bytes_of(found: Columns, column: BytesColumn) -> pa.Array:
+def bytes_array(column: BytesColumn, rows: int, kind: pa.DataType | None = None) -> pa.Array:
+    """Return a column as an array, without a copy. `kind`: of the array, else binary."""
     parts = [column.validity, column.offsets, column.data]
     buffers = [None if part is None else pa.py_buffer(part) for part in parts]
-    return pa.Array.from_buffers(pa.binary(), len(found), buffers, column.nulls)
+    return pa.Array.from_buffers(kind or pa.binary(), rows, buffers, column.nulls)
 
 
-def _text(raw: pa.Array) -> pa.Array:
+def text_array(raw: pa.Array) -> pa.Array:
+    """Return bytes as text; those that are not UTF-8 with backslash escapes."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
