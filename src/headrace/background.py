@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class LoopThread:
-    """`with LoopThread("name") as loop: loop.run(coroutine())`. One instance is used once."""
+    """An event loop on a thread of its own.
+
+    `with LoopThread("name") as loop: loop.run(coroutine())`. One instance is used once.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

@@ -69,7 +69,10 @@ class Wanted(Struct, frozen=True):
 def take_backup(
     store: ObjectStore, wanted: Wanted, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Taken:
-    """`told` of bytes that are done and of all, again and again. Raises: BackupError, StoreError."""
+    """Take a backup of a store beside the server that uses it.
+
+    `told` of bytes that are done and of all, again and again. Raises: BackupError, StoreError.
+    """
     _logs_of(wanted)  # what is not there leaves no target either
     names = backups_in(store)
     there = store.list_folder()

@@ -33,7 +33,9 @@ class Gateway:
     def __init__(
         self, url: str, *, host: str = HOST, port: int = 0, secret: str = "", **options: Any
     ) -> None:
-        """`url` and `options` as obstore's `from_url` takes them. Port 0: any; no secret: a new one.
+        """Prepare a gateway to an object store.
+
+        `url` and `options` as obstore's `from_url` takes them. Port 0: any; no secret: a new one.
 
         Raises: UnsupportedError without obstore, StartError for a URL or a secret that will not do.
         """

@@ -17,7 +17,9 @@ LINE_EVERY: Final = 2.0
 
 
 class Meter:
-    """`show(done, total)` as often as one likes; the first bar appears with the first call.
+    """The progress bar of one command.
+
+    `show(done, total)` as often as one likes; the first bar appears with the first call.
 
     `what` is said of it, such as `merging orders`; `unit` is that of the number beside it.
     """
@@ -59,7 +61,10 @@ class Meter:
         )
 
     def show(self, done: int, total: int, *, count: int | None = None, place: str = "") -> None:
-        """`count`: how many of the unit, where `done` is something else; `place`: where it is now."""
+        """Show the progress.
+
+        `count`: how many of the unit, where `done` is something else; `place`: where it is now.
+        """
         now = time.monotonic()
         number = done if count is None else count
         rate = number / max(now - self._started, 1e-9)

@@ -104,7 +104,10 @@ class JetStream:
     def __init__(
         self, connection: Connection, api: str = DEFAULT_PREFIX, *, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        """`api` is where the subjects of the API begin; another domain's is `$JS.<domain>.API`."""
+        """Read streams over a connection.
+
+        `api` is where the subjects of the API begin; another domain's is `$JS.<domain>.API`.
+        """
         self.api: Final = JetStreamApi(connection, api, timeout=timeout)
 
     def state(self, stream: str) -> StreamState | None:

@@ -72,7 +72,9 @@ class JetStreamApi:
     def __init__(
         self, connection: Connection, prefix: str = DEFAULT_PREFIX, *, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        """`prefix` is where the subjects of the API begin; another domain's is `$JS.<domain>.API`.
+        """Ask the JetStream API over a connection.
+
+        `prefix` is where the subjects of the API begin; another domain's is `$JS.<domain>.API`.
 
         `timeout` in seconds, for one answer.
         """

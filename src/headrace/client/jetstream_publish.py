@@ -40,7 +40,10 @@ class JetStreamWire:
         window: int,
         clock: Callable[[], float],
     ) -> None:
-        """`facts` as they were before the first message; `window` is the pipeline's, `clock` in seconds."""
+        """Publish to the stream of these facts.
+
+        `facts` as they were before the first message; `window` is the pipeline's, `clock` in seconds.
+        """
         self._facts = facts
         self._prefix = prefix
         self._with_ids = with_ids

@@ -121,7 +121,7 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`limit` is in seconds."""
+        """Wait in pauses until a limit. `limit` is in seconds."""
         self.limit = limit
         self.clock = clock
         self._pause = pause

@@ -65,7 +65,7 @@ class StreamingAdmin:
     """
 
     def __init__(self, connection: Connection, cluster_id: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """`timeout` in seconds, for one answer."""
+        """Administer the channels of a cluster ID over a connection. `timeout` in seconds, for one answer."""
         self._connection = connection
         self._subject = f"{ADMINISTRATION}{cluster_id}"
         self._timeout = timeout

@@ -83,7 +83,10 @@ def with_flags(
 
 
 def _listening(options: ClusterOptions, address: str, problems: Problems) -> ClusterOptions:
-    """`--cluster`: where to listen, and as whom servers come; an empty one turns the cluster off."""
+    """Return the options with what the flag `--cluster` says.
+
+    The flag says where to listen, and as whom servers come; an empty one turns the cluster off.
+    """
     if not address:
         return replace(options, port=0)
     is_any = address.endswith(":-1")

@@ -22,7 +22,7 @@ _PLAIN: Final = re.compile(r"([^:\[\]]*):([^:\[\]]*)")
 
 
 def listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
-    """`host` and `port`; a port alone leaves the host as it is."""
+    """Read an address into `host` and `port`; a port alone leaves the host as it is."""
     return _address(binder, entry, "host", "port")
 
 
@@ -40,12 +40,12 @@ def listen_row(text: str, default: str | None = None) -> Field:
 
 
 def http_listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
-    """`http_host` and `http_port`."""
+    """Read an address into `http_host` and `http_port`."""
     return _address(binder, entry, "http_host", "http_port")
 
 
 def https_listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
-    """`http_host` and `https_port`."""
+    """Read an address into `http_host` and `https_port`."""
     return _address(binder, entry, "http_host", "https_port")
 
 

@@ -60,7 +60,9 @@ class ResolverOptions(Keyed, frozen=True):
 
 
 class OperatorOptions(Discreet, frozen=True):
-    """`trusted_keys`: of operators and their signing keys; `strict_keys`: their accounts need signing keys.
+    """The options of operator mode.
+
+    `trusted_keys`: of operators and their signing keys; `strict_keys`: their accounts need signing keys.
 
     `resolver` is None only where `trusted_keys` stand without an operator. `preload`: tokens by account.
     `pinned_accounts` None: all accounts. `default_sentinel`: the token of clients that bring none.

@@ -45,7 +45,9 @@ class PeerURL(Discreet, frozen=True):
 
 
 def parse_peer_url(text: str, usual_port: int | None = None) -> PeerURL:
-    """`usual_port`: where the URL names none.
+    """Read the URL of a peer.
+
+    `usual_port`: where the URL names none.
 
     Raises: ValueError for what names no scheme, host and port; its text has no part of the URL in it.
     """

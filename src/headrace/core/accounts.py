@@ -44,7 +44,9 @@ class _Wires(Struct):
 
 
 class Accounts:
-    """`$G`, the system account, and those that are configured; iterates over them.
+    """The accounts of a server.
+
+    `$G`, the system account, and those that are configured; iterates over them.
 
     An import that no export permits (any more, or yet) is without effect.
     Raises: ConfigError for mappings that cannot be, BadImport for subjects that do not fit together.
@@ -226,7 +228,9 @@ class Accounts:
 
 
 def all_accounts(options: Options) -> list[AccountOptions]:
-    """`$G` with what belongs to no account, those given, and the system account if it is not among them.
+    """Return the options of all accounts.
+
+    `$G` with what belongs to no account, those given, and the system account if it is not among them.
 
     Where nobody configured accounts `$G` has JetStream, without limits of its own.
     """

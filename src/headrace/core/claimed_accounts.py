@@ -148,7 +148,10 @@ def claimed_account(
 
 
 def _import(entry: Import) -> ImportOptions:
-    """`local_subject` renames; older tokens have a stream's prefix, or a service's real name, in `to`."""
+    """Return the options of an import that a token has.
+
+    `local_subject` renames; older tokens have a stream's prefix, or a service's real name, in `to`.
+    """
     subject, local = entry.subject, entry.local_subject
     is_service = entry.kind == "service"
     if not local:

@@ -72,7 +72,9 @@ def domains(
 
 
 class LeafRules:
-    """`tells`, `sends`, `receives` as a `LeafLink` is restricted with; None: anything.
+    """The permissions of a leaf link.
+
+    `tells`, `sends`, `receives` as a `LeafLink` is restricted with; None: anything.
 
     `inward`: subjects that may come (None: any), of which those in `denied_inward` are not even asked for;
     `outward` and `denied_outward`: what may go. An entry with a queue group counts for nothing, as there.

@@ -136,10 +136,13 @@ class Turning(Protocol):
     """A service that has something to do at the end of its turn: when `deliver` has returned."""
 
     def begin_turn(self) -> None:
-        """`deliver` is called next."""
+        """Begin a turn. `deliver` is called next."""
 
     def end_turn(self, *, is_last: bool) -> None:
-        """`is_last`: no other service is to be served in this tick. What is published goes out with it."""
+        """End a turn.
+
+        `is_last`: no other service is to be served in this tick. What is published goes out with it.
+        """
 
 
 class Service(Protocol):

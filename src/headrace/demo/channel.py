@@ -23,7 +23,10 @@ class ChannelError(HeadraceError):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`server_id` names the server process; `last_sequence` is 0 for a channel that is not there."""
+    """The state of the demonstration's channel.
+
+    `server_id` names the server process; `last_sequence` is 0 for a channel that is not there.
+    """
 
     server_id: str
     last_sequence: int

@@ -34,7 +34,9 @@ class DemoServerError(HeadraceError):
 
 
 class DemoServer:
-    """`headrace streaming` over a store; `url` and `monitor_url` stay when it starts again.
+    """The server of the demonstration, as a process.
+
+    `headrace streaming` over a store; `url` and `monitor_url` stay when it starts again.
 
     The folder of the log must be there; the server leaves its ports file in it for a moment.
     """

@@ -166,7 +166,10 @@ class AccountJetStream(DueWork):
         gathered: bool = False,
         queue: bytes = b"",
     ) -> int:
-        """`route` gets every `Delivery`, or with `gathered` every run of them. Raises: ValueError."""
+        """Subscribe to a subject.
+
+        `route` gets every `Delivery`, or with `gathered` every run of them. Raises: ValueError.
+        """
         sid = self.host.subscribe(subject, queue, gathered=gathered)
         self._routes[sid] = route
         return sid

@@ -187,7 +187,7 @@ class Assets:
     def create_consumer(
         self, stream: Stream, config: ConsumerConfig, name: str, state: ConsumerState | None = None
     ) -> Consumer:
-        """`state`: how far it is, for one that is restored."""
+        """Create a consumer of a stream. `state`: how far it is, for one that is restored."""
         from headrace.jetstream.consumer.consumer import Consumer
 
         account = self._account

@@ -54,38 +54,41 @@ class Effects(Protocol):
 
     @property
     def now_ns(self) -> Callable[[], int]:
-        """`Turns.now_ns`."""
+        """The clock: `Turns.now_ns`, in ns since 1970."""
 
     @property
     def later(self) -> Callable[[float, Callable[[], object]], Timer]:
-        """`Turns.later`."""
+        """The function that sets a timer: `Turns.later`."""
 
     @property
     def commit(self) -> Callable[[MessageLog, Callable[[StorageError | None], None]], None]:
-        """`Turns.commit`."""
+        """The function that asks for a sync of a log: `Turns.commit`."""
 
     @property
     def finish_commits(self) -> Callable[[], None]:
-        """`Turns.finish_commits`."""
+        """The function that does all commits at once: `Turns.finish_commits`."""
 
     @property
     def note(self) -> Logger: ...
     @property
     def publish(self) -> Callable[..., object]:
-        """`Host.publish`."""
+        """The function that publishes: `Host.publish`."""
 
     @property
     def advise(self) -> Callable[..., object]:
-        """`Advisories.advise`."""
+        """The function that publishes an advisory: `Advisories.advise`."""
 
     @property
     def metric(self) -> Callable[..., object]:
-        """`Advisories.metric`."""
+        """The function that publishes a metric: `Advisories.metric`."""
 
     def subscribe(
         self, subject: bytes, route: Callable[[Any], object], *, gathered: bool = False, queue: bytes = b""
     ) -> int:
-        """`route` gets every `Delivery`, or with `gathered` every run of them. Raises: ValueError."""
+        """Subscribe to a subject.
+
+        `route` gets every `Delivery`, or with `gathered` every run of them. Raises: ValueError.
+        """
 
     def unsubscribe(self, sid: int) -> None: ...
     def has_interest(self, subject: bytes) -> bool:
@@ -155,7 +158,10 @@ class ConsumerView(Protocol):
         """Note that one message was deleted."""
 
     def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
-        """`count` messages were purged; `first` and `last` are sequences of what the stream has now."""
+        """Note a purge.
+
+        `count` messages were purged; `first` and `last` are sequences of what the stream has now.
+        """
 
     def trimmed(self) -> None:
         """Messages may have gone by the stream's limits or their age."""

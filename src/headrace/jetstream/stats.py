@@ -43,8 +43,11 @@ class StreamStats:
         return {} if self._stream.is_closed else stream_info(self._stream, leader=True)
 
     def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
-        """`direct`: of those that only serve mirrors and sources, streams of this account among them, which
-        read the log without a consumer and are shown as one."""
+        """Return the ConsumerInfo of each consumer.
+
+        `direct`: of those that only serve mirrors and sources, streams of this account among them, which
+        read the log without a consumer and are shown as one.
+        """
         consumers = self._stream.consumers.values()
         told = [consumer_info(each) for each in consumers if _is_internal(each) is direct]
         if not direct:
@@ -91,8 +94,10 @@ class ServerStats(Struct, frozen=True):
 
 
 def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
-    """`store_dir`: where the files are. Cost: of the number of accounts, and of the streams of those whose
-    `streams` are asked for; no message is read.
+    """Return the statistics of JetStream on a server.
+
+    `store_dir`: the directory of the files. Cost: that of the number of accounts, and of the streams of those
+    whose `streams` are asked for; no message is read.
     """
     accounts = sorted(system.accounts.values(), key=lambda account: account.name)
     return ServerStats(

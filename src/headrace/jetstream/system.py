@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class JetStreamSystem:
-    """`file` and `memory` have the logs of all accounts: `<account>/streams/<stream>`, `<account>/state`."""
+    """The part of JetStream that all accounts of a server share.
+
+    `file` and `memory` have the logs of all accounts: `<account>/streams/<stream>`, `<account>/state`.
+    """
 
     def __init__(
         self,

@@ -354,7 +354,10 @@ class ThreadCommitter:
             self._due.setdefault(log, self._clock() + self._interval)
 
     def _tell_soon(self, schedule: Callable[[Callable[[], None]], object]) -> None:
-        """`schedule`: the loop's, for the thread that calls."""
+        """Have the callbacks called in the loop's next round.
+
+        `schedule`: the function of the loop for this, by the thread that calls.
+        """
         if self._telling:
             return
         try:

@@ -77,7 +77,7 @@ class SparseIndex:
         return (self.offsets[place], self.sequences[place]) if place >= 0 else (0, 0)
 
     def block_of(self, sequence: int) -> tuple[int, int, int]:
-        """`before_sequence`, and the sequence of the next mark; 0: there is none."""
+        """Return (offset, sequence) as `before_sequence`, and the sequence of the next mark or 0."""
         place = bisect_right(self.sequences, sequence)
         following = self.sequences[place] if place < len(self) else 0
         return (self.offsets[place - 1], self.sequences[place - 1], following) if place else (0, 0, following)

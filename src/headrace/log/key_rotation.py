@@ -214,7 +214,7 @@ class _Sealing:
                 self._fs.unlink(directory / name)
 
     def checkpoint(self, directory: Path, *, grows: bool) -> None:
-        """`grows`: what it says of files is not true any more."""
+        """Encrypt the checkpoint of a log. `grows`: what it says of files is not true any more."""
         path = directory / CHECKPOINT
         try:
             data = read_file(self._fs, path)

@@ -176,7 +176,7 @@ class MemoryLog:
         return [self._reads.size_of(sequence) for sequence in self._table.sequences(subject)]
 
     def _remove_all(self, sequences: Iterable[int]) -> int:
-        """`sequences` must not be read from the tables on the way."""
+        """Remove messages; return their number. `sequences` must not be read from the tables on the way."""
         if self._forever or self._ends:
             removed = sum(map(self._remove, sequences))
         else:

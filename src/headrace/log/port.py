@@ -315,7 +315,10 @@ def size_of(message: StoredMessage | NewMessage, weights: Weights = PLAIN) -> in
 
 
 def same_weights(limits: Limits, new: Limits) -> Limits:
-    """`new`. Raises: ValueError for other weights than before: what is held was counted with those."""
+    """Return `new` limits if they have the same weights.
+
+    `new`. Raises: ValueError for other weights than before: what is held was counted with those.
+    """
     if new.weights != limits.weights:
         raise ValueError("a log counts what it holds as it did when it was opened")
     return new

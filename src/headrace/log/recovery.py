@@ -92,14 +92,16 @@ class Recovery:
         cipher: Cipher | None = None,
         weights: Weights | None = None,
     ) -> None:
-        """`weights` None: whatever it was counted with."""
+        """Prepare the recovery of the log in a directory. `weights` None: whatever it was counted with."""
         self._directory = directory
         self._weights = weights
         self._fs = filesystem
         self._cipher = cipher
 
     def run(self, *, from_disk: bool = False) -> Found:
-        """`from_disk`: what a process left that did not close the log is not taken for durable; this writes.
+        """Read the log; return what was found.
+
+        `from_disk`: what a process left that did not close the log is not taken for durable; this writes.
 
         Raises StorageError when the directory cannot be read, or the log is sealed and there is no key.
         """

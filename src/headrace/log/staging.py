@@ -27,7 +27,9 @@ _LOCK: Final = "staging.lock"
 
 
 class Staging:
-    """`with Staging(home, unfinished) as staging: ...; staging.publish()`, one process at a time.
+    """A store that is prepared in a directory beside its place.
+
+    `with Staging(home, unfinished) as staging: ...; staging.publish()`, one process at a time.
 
     Raises: StoreTaken when there is a store, StoreLocked while another process makes one, StorageError.
     """

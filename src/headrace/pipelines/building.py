@@ -43,7 +43,7 @@ class Pipeline:
     """
 
     def __init__(self, name: str, **keys: object) -> None:
-        """`keys`: parameters, nats, spark, checkpoint, trigger, stop."""
+        """Begin a pipeline. `keys`: parameters, nats, spark, checkpoint, trigger, stop."""
         self._problems: list[tuple[str, Position]] = []
         at = _caller()
         self.tree = MapNode({}, Position(at.file, 1, 1))

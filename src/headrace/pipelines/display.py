@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RunDisplay(Terminal):
-    """`with RunDisplay() as display: ... display.show(states)`."""
+    """The display of a run on a terminal. `with RunDisplay() as display: ... display.show(states)`."""
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)

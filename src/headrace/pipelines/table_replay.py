@@ -40,7 +40,10 @@ _NUMBER: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """`rate` rows a second, or `speed` times as fast as `time_column` says; neither: no pace at all."""
+    """The options of a table that is replayed.
+
+    `rate` rows a second, or `speed` times as fast as `time_column` says; neither: no pace at all.
+    """
 
     path: str
     rate: float | None = None

@@ -23,7 +23,7 @@ class BadArchive(ValueError):
 
 
 class Entry(NamedTuple):
-    """`sequence` 0: not a message."""
+    """An entry of a backup. `sequence` 0: not a message."""
 
     name: bytes
     time_ns: int = 0
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def encode(entry: Entry) -> bytes:
-    """`MAGIC` goes before the first one."""
+    """Return an entry as bytes. `MAGIC` goes before the first one."""
     time_ns = entry.time_ns << 1 if entry.time_ns >= 0 else ~(entry.time_ns << 1)
     numbers = (len(entry.name), time_ns, entry.sequence, len(entry.headers), len(entry.payload))
     return b"".join([*map(_number, numbers), entry.name, entry.headers, entry.payload])

@@ -171,7 +171,9 @@ class ServerInfo(dict[str, Any]):
         self._heads: dict[tuple[tuple[str, Any], ...], bytes] = {}
 
     def line(self, own: Mapping[str, Any]) -> bytes:
-        """`INFO {json} CRLF` for one client: `own` are fields in place of common ones, and more of them.
+        """Return the line `INFO {json} CRLF` for one client.
+
+        `own` are fields in place of common ones, and more of them.
 
         What is common is rendered once for each combination of fields in its place.
         """

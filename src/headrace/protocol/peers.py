@@ -122,7 +122,7 @@ class PeerInfo(Struct, frozen=True):
         return _read(cls, text, "INFO", _INFO_KINDS)
 
     def line(self) -> bytes:
-        """`INFO {json} CRLF`, without fields that say nothing."""
+        """Return the line `INFO {json} CRLF`, without fields that say nothing."""
         return b"INFO " + _json(self, _ALWAYS_IN_INFO) + b"\r\n"
 
     def legacy(self) -> PeerInfo:
@@ -131,7 +131,7 @@ class PeerInfo(Struct, frozen=True):
         return PeerInfo(**known | {"proto": min(self.proto, ASYNC_INFO)})
 
     def legacy_line(self) -> bytes:
-        """`INFO {json} CRLF` as a server before 2.0 says it."""
+        """Return the line `INFO {json} CRLF` as a server before 2.0 says it."""
         return b"INFO " + _json(self.legacy(), _ALWAYS_IN_LEGACY_INFO, _LEGACY_INFO) + b"\r\n"
 
 
@@ -161,11 +161,14 @@ class PeerConnect(Discreet, frozen=True):
         return _read(cls, text, "CONNECT", _CONNECT_KINDS)
 
     def line(self) -> bytes:
-        """`CONNECT {json} CRLF`, without fields that say nothing."""
+        """Return the line `CONNECT {json} CRLF`, without fields that say nothing."""
         return b"CONNECT " + _json(self, _ALWAYS_IN_CONNECT) + b"\r\n"
 
     def legacy_line(self) -> bytes:
-        """`CONNECT {json} CRLF` as a server before 2.0 says it."""
+        """Return the CONNECT line for servers before 2.0.
+
+        `CONNECT {json} CRLF` as a server before 2.0 says it.
+        """
         return b"CONNECT " + _json(self, _ALWAYS_IN_LEGACY_CONNECT, _LEGACY_CONNECT) + b"\r\n"
 
 
@@ -206,7 +209,7 @@ class LeafConnect(Discreet, frozen=True):
         return _read(cls, text, "CONNECT", _LEAF_KINDS)
 
     def line(self) -> bytes:
-        """`CONNECT {json} CRLF`, without fields that say nothing."""
+        """Return the line `CONNECT {json} CRLF`, without fields that say nothing."""
         return b"CONNECT " + _json(self, frozenset()) + b"\r\n"
 
 
@@ -309,7 +312,7 @@ def _read(
 def _json(
     shape: PeerInfo | PeerConnect | LeafConnect, always: frozenset[str], only: frozenset[str] | None = None
 ) -> bytes:
-    """`only`: no other fields are said; None: all are."""
+    """Return the fields of a structure as JSON. `only`: no other fields are said; None: all are."""
     said: dict[str, Any] = {}
     for name in shape.__struct_fields__:
         if only is not None and name not in only:

@@ -34,7 +34,9 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
 
 
 def varint(value: int) -> bytes:
-    """`value` as a varint, negative ones as the ten bytes of their two's complement.
+    """Return a number as a varint.
+
+    `value` as a varint, negative ones as the ten bytes of their two's complement.
 
     Raises: ValueError when it does not fit into 64 bits.
     """

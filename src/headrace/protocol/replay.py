@@ -100,7 +100,10 @@ class ReplayRequest(Struct, frozen=True):
 
     @classmethod
     def decode(cls, payload: bytes, read_duration: Callable[[str], float]) -> Self:
-        """`read_duration`: seconds of a text such as `1h30m`, or a ValueError. Raises: ProtocolError."""
+        """Read the request of a replay.
+
+        `read_duration`: seconds of a text such as `1h30m`, or a ValueError. Raises: ProtocolError.
+        """
 
         def delta(value: object) -> int:
             seconds = read_duration(documents.a_text(value))
@@ -299,7 +302,10 @@ def is_end(block: bytes) -> bool:
 
 
 def _listed(damaged: Damage) -> bytes:
-    """`orders.eu 3,7-9 orders.us 5`: no channel has a blank in its name."""
+    """Return the damaged ranges as text.
+
+    `orders.eu 3,7-9 orders.us 5`: no channel has a blank in its name.
+    """
     room = _MOST_RANGES
     words: list[bytes] = []
     for channel, ranges in damaged:

@@ -39,7 +39,7 @@ _TOO_MANY_IN_ACCOUNT: Final = "maximum account active connections exceeded"
 
 
 class AccountMembership:
-    """`account` is None once the client has left its last one."""
+    """The membership of one client in an account. `account` is None once the client has left its last one."""
 
     __slots__ = ("_link", "_server", "account")
 

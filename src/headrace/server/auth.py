@@ -336,7 +336,10 @@ def shown_user(connect: Credentials) -> str | None:
 
 
 class CredentialCheck:
-    """`nonce`: what INFO had for signatures, empty without. `peer_certificates`: DER, its own first."""
+    """The check of one connection's credentials.
+
+    `nonce`: what INFO had for signatures, empty without. `peer_certificates`: DER, its own first.
+    """
 
     __slots__ = ("_access", "nonce", "peer_certificates")
 

@@ -151,7 +151,10 @@ class ClaimsService:
         await self._update(request, None)
 
     async def _update(self, request: Delivery, key: str | None) -> None:
-        """`key`: the account that the subject names, if it names one."""
+        """Store the token of an account that a request brings.
+
+        `key`: the account that the subject names, if it names one.
+        """
         if not request.payload and key is not None and self._store is None:
             self._answer(request.reply, key, "jwt update error", "request body is empty")
             return

@@ -31,7 +31,9 @@ def write_pid_file(path: str) -> None:
 
 
 def write_ports_file(directory: str, server: Server) -> Path:
-    """`<program>_<pid>.ports`: JSON, as `ports_of` says.
+    """Write the file that lists the ports.
+
+    `<program>_<pid>.ports`: JSON, as `ports_of` says.
 
     Raises: StartError when it cannot be written.
     """

@@ -49,7 +49,9 @@ class _Entry(Struct):
 
 
 class JWTDirectory:
-    """`evicts`: at the limit the token used longest ago goes, instead of the new one being refused.
+    """A directory of account tokens.
+
+    `evicts`: at the limit the token used longest ago goes, instead of the new one being refused.
 
     `ttl`: seconds after its last use that a token goes; 0.0: when the token itself says. `limit` None: no
     limit. `now`: seconds since 1970.

@@ -46,7 +46,10 @@ _THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again la
 
 
 def default_transport() -> str:
-    """`epoll` where it exists, else `asyncio`; HEADRACE_TRANSPORT overrides (both are always tested)."""
+    """Return the transport of plain connections.
+
+    `epoll` where it exists, else `asyncio`; HEADRACE_TRANSPORT overrides (both are always tested).
+    """
     chosen = os.environ.get("HEADRACE_TRANSPORT") or ("epoll" if sys.platform == "linux" else "asyncio")
     if chosen not in ("epoll", "asyncio"):
         raise StartError(f"HEADRACE_TRANSPORT must be epoll or asyncio, not {chosen!r}")
@@ -216,7 +219,10 @@ class Listener(Acceptor):
             self._run(self._open_step_by_step(session, sock), sock)
 
     def _open_plain(self, session: ClientSession, sock: socket.socket, seen: bytes = b"") -> None:
-        """`seen`: bytes that the client has sent and that are not in the socket any more."""
+        """Serve a connection without TLS.
+
+        `seen`: bytes that the client has sent and that are not in the socket any more.
+        """
         if self._poller is None:
             self._run(self._open_asyncio(session, sock, seen=seen), sock)
         else:

@@ -27,7 +27,10 @@ Ts = TypeVarTuple("Ts")
 
 
 def run_in_poller(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, on a loop that can sleep in the poller of the first server started on it."""
+    """Run a coroutine as a program.
+
+    As `asyncio.run`, on a loop that can sleep in the poller of the first server started on it.
+    """
     with asyncio.Runner(loop_factory=PollerLoop) as runner:
         return runner.run(main)
 

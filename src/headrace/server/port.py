@@ -262,7 +262,7 @@ class Addresses(Protocol):
     def advertised_address(self) -> tuple[str, int]: ...
     @property
     def websocket_urls(self) -> tuple[str, ...]:
-        """`host:port` each."""
+        """The addresses for clients over WebSocket. `host:port` each."""
 
 
 class InfoHost(AccessHost, Protocol):

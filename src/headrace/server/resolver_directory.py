@@ -24,7 +24,10 @@ _LONGEST_CHECK: Final = 60.0  # seconds between looks for tokens whose time is o
 
 
 class DirectoryResolver:
-    """`on_expired` is called with the accounts whose tokens went, `on_trouble` with what failed."""
+    """A resolver whose tokens are in a directory.
+
+    `on_expired` is called with the accounts whose tokens went, `on_trouble` with what failed.
+    """
 
     def __init__(self, options: ResolverOptions, preload: Mapping[str, str]) -> None:
         assert options.directory is not None, "the configuration has checked it"

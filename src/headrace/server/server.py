@@ -248,7 +248,9 @@ class Server:
             self.leafs.start()
 
     def start_service(self, service: Service, account: Account, *, maps: bool = True) -> ServiceHost:
-        """`maps`: what it publishes passes through the account's mappings, as what a client publishes.
+        """Start a service in an account.
+
+        `maps`: what it publishes passes through the account's mappings, as what a client publishes.
 
         Raises: StartError, as the service does.
         """

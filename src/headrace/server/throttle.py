@@ -17,7 +17,7 @@ WINDOW: Final = 1.0  # seconds
 
 
 class HandshakeRate:
-    """`limit` handshakes a window; 0 is no limit."""
+    """The limit on handshakes in a window of time. `limit` handshakes a window; 0 is no limit."""
 
     __slots__ = ("_clock", "_count", "_end", "_rejected", "limit")
 

@@ -32,7 +32,10 @@ STALLED_CHECK: Final = 0.005
 
 
 class Ticks:
-    """`poller` has the plain TCP connections; None: they are on asyncio's transports."""
+    """The ticks of a server.
+
+    `poller` has the plain TCP connections; None: they are on asyncio's transports.
+    """
 
     def __init__(self, router: Router, disconnects: _Disconnects) -> None:
         self._router = router

@@ -34,7 +34,10 @@ _ECDHE_CIPHER: Final = re.compile(r"ECDHE-(RSA|ECDSA)-AES(128|256)-(GCM-)?SHA(25
 
 
 class PeerContext(AlertingContext):
-    """`peer_check`: what must be known of the other side when a handshake has ended."""
+    """A TLS context that says what to check of peers.
+
+    `peer_check`: what must be known of the other side when a handshake has ended.
+    """
 
     peer_check: PeerCheck | None = None
 

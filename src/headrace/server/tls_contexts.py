@@ -126,7 +126,10 @@ def make_contexts(options: Options) -> Contexts:
 
 
 def _port_tls(options: TLSOptions | None, kind: str = "") -> PortTLS:
-    """`kind`: of connections whose peers may be checked."""
+    """Return the context of a port, and when its certificate expires.
+
+    `kind`: of connections whose peers may be checked.
+    """
     if options is None:
         return _NO_TLS
     from headrace.server import tls

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class Worker(Protocol):
-    """`index` counts the processes from 0: the first one has what only one process can have (stores,
+    """The view that one server of several processes has of the others.
+
+    `index` counts the processes from 0: the first one has what only one process can have (stores,
     monitoring). `count`: how many there are. `start_ns`: when the whole server started, since the Unix epoch.
     `has_private_mesh`: the processes are a cluster among themselves, of which nobody else is to know.
     """

@@ -100,7 +100,7 @@ class SinkTask:
     """One attempt of one task."""
 
     def __init__(self, options: SinkOptions, rows: Identity, token: str, world: Surroundings) -> None:
-        """`token` is the same for all tasks of one run of a query or of one write."""
+        """Prepare one attempt. `token` is the same for all tasks of one run of a query or of one write."""
         self._options = options
         self._rows = rows
         self._token = token

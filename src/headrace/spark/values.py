@@ -303,7 +303,10 @@ def _not_supported(name: str) -> str:
 
 
 class _Reader:
-    """`name type, name type`, where a type may be `array<type>` or `struct<name: type, ...>`."""
+    """A reader of a schema as text.
+
+    `name type, name type`, where a type may be `array<type>` or `struct<name: type, ...>`.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -51,7 +51,10 @@ class Administration:
         journal: Journal,
         flush: Callable[[], object],
     ) -> None:
-        """`flush` appends publications that came before: they are part of what is listed, purged, deleted."""
+        """Administer the channels.
+
+        `flush` appends publications that came before: they are part of what is listed, purged, deleted.
+        """
         self._context = context
         self._channels = channels
         self._subscriptions = subscriptions

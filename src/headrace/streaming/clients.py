@@ -69,7 +69,10 @@ class Clients:
         self._recovered: Callable[[Client], None] = lambda _client: None
 
     def connect_to(self, release: Callable[[Client], None], recovered: Callable[[Client], None]) -> None:
-        """`release` ends a leaving client's subscriptions, `recovered` serves those of one that is back."""
+        """Connect the clients to the part that has their subscriptions.
+
+        `release` ends a leaving client's subscriptions, `recovered` serves those of one that is back.
+        """
         self._release, self._recovered = release, recovered
 
     def __len__(self) -> int:

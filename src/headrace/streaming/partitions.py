@@ -41,7 +41,10 @@ _REMEMBERED: Final = 4096
 
 
 class Partitions:
-    """`on_conflict` is called with a text when a channel turns out to be another server's too."""
+    """The channels that this server serves, where several share a cluster ID.
+
+    `on_conflict` is called with a text when a channel turns out to be another server's too.
+    """
 
     def __init__(self, context: Context, server_id: str, on_conflict: Callable[[str], object]) -> None:
         options = context.options

@@ -86,7 +86,10 @@ class Publisher:
     def _refuse(
         self, reply: bytes, text: bytes | None, client_id: bytes | None, guid: bytes, channel: bytes
     ) -> None:
-        """`text` None: the publication is not valid; `client_id` None: not even its bytes are."""
+        """Refuse a publication.
+
+        `text` None: the publication is not valid; `client_id` None: not even its bytes are.
+        """
         if self.owns and is_channel_name(channel) and not self.owns(channel):
             return
         if text is None and client_id is not None:

@@ -37,7 +37,10 @@ class SharedStream(Protocol):
     def name(self) -> str: ...
 
     def appended(self, first: int, count: int) -> None:
-        """`count` messages were appended to the log through the channel; they are not durable yet."""
+        """Note an append through the channel.
+
+        `count` messages were appended to the log through the channel; they are not durable yet.
+        """
 
     def committed(self, first: int, batch: Publications) -> None:
         """The batch that begins at sequence `first` is durable now."""

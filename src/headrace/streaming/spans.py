@@ -42,7 +42,7 @@ class Room:
     __slots__ = ("_largest", "_most", "messages", "size")
 
     def __init__(self, messages: int, size: int, most: int = PAGE, largest: int = PAGE_BYTES) -> None:
-        """`most` messages and `largest` bytes are a page."""
+        """Begin a page. `most` messages and `largest` bytes are a page."""
         self.messages = messages
         self.size = size
         self._most = most
@@ -57,7 +57,9 @@ class Span:
     """The part of one channel that a replay is about: from `position` on, which moves, to before `stop`."""
 
     def __init__(self, channel: Channel, request: ReplayRequest, now_ns: int, bound_ns: int) -> None:
-        """`now_ns` is what time deltas are from; nothing newer than `bound_ns` belongs to it.
+        """Begin the span of one channel.
+
+        `now_ns` is what time deltas are from; nothing newer than `bound_ns` belongs to it.
 
         What is visible at this moment belongs to it; its other limits are found by `settle`, which reads.
         """

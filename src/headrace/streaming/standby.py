@@ -24,7 +24,10 @@ SILENCE_S: Final = 1.25
 
 
 class Standby:
-    """`acquire` takes the store if nobody has it; `serve` is called when it did so after the start."""
+    """A server of a fault-tolerant group.
+
+    `acquire` takes the store if nobody has it; `serve` is called when it did so after the start.
+    """
 
     def __init__(
         self, context: Context, server_id: str, acquire: Callable[[], bool], serve: Callable[[], object]

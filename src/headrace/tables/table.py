@@ -231,7 +231,10 @@ def version_key(version: int) -> str:
 def swapped(
     current: Manifest | None, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool, now_ns: int
 ) -> Manifest:
-    """`current` with `new` files in place of `old` ones. Raises: TableConflict when `old` are not its."""
+    """Return a manifest with other files.
+
+    `current` with `new` files in place of `old` ones. Raises: TableConflict when `old` are not its.
+    """
     gone = {file.path for file in old}
     if current is None or not gone <= {file.path for file in current.files}:
         raise TableConflict("the files to replace were replaced by another writer")

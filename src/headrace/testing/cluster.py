@@ -25,7 +25,9 @@ _JOINED_TIMEOUT: Final = 30.0
 
 
 class ServerCluster:
-    """`size` servers; keyword arguments are those of `headrace.testing.Server`, for each of them.
+    """A cluster of servers inside a test.
+
+    `size` servers; keyword arguments are those of `headrace.testing.Server`, for each of them.
 
     `jetstream` and `streaming` are the first one's: only one server of a cluster can have them.
 

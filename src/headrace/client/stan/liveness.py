@@ -25,7 +25,10 @@ class Pings:
         interval: float,
         max_out: int,
     ) -> None:
-        """`lost` is called with the reason, once at most. `send` must not raise."""
+        """Send pings by `send`, and take the answers.
+
+        `lost` is called with the reason, once at most. `send` must not raise.
+        """
         self._send = send
         self._lost = lost
         self._interval = interval

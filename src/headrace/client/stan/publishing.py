@@ -51,7 +51,10 @@ class Publisher:
         window: int,
         timeout: float,
     ) -> None:
-        """`send(channel, message)` hands a message to NATS; what it raises is the publisher's caller's."""
+        """Publish for one client.
+
+        `send(channel, message)` hands a message to NATS; what it raises is the publisher's caller's.
+        """
         self._send = send
         self._client_id = client_id
         self._conn_id = conn_id

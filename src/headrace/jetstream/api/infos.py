@@ -25,7 +25,10 @@ def stream_info(
     leader: bool = False,
     deleted_details: bool = False,
 ) -> dict[str, Any]:
-    """`with_version`: the configuration says which server answers. `leader`: that it leads itself."""
+    """Return the fields of StreamInfo.
+
+    `with_version`: the configuration says which server answers. `leader`: that it leads itself.
+    """
     account = stream.account
     info: dict[str, Any] = {
         "config": stream_config(stream.config, with_version=account.settings.version if with_version else ""),

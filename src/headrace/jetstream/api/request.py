@@ -120,7 +120,7 @@ class Request:
         self._send(response(self._endpoint.kind, fields), headers, failed=False)
 
     def refuse(self, error: ApiError, *, is_error: bool = True) -> None:
-        """`is_error`: whether it counts as one."""
+        """Answer the request with an error. `is_error`: whether it counts as one."""
         self._send(refusal(self._endpoint.kind, error, self._endpoint.on_error), b"", failed=is_error)
 
     def handle(self) -> None:

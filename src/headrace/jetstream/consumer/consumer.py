@@ -92,7 +92,10 @@ def _pause_of(consumer: Consumer) -> Alarm:
 
 
 class Consumer:
-    """`tracker.identity` is its account's number for it, by which the journal knows it."""
+    """A consumer of a stream: an acknowledgement machine with a strategy of delivery.
+
+    `tracker.identity` is its account's number for it, by which the journal knows it.
+    """
 
     redelivery = _Part(_redelivery_of)
     serving = _Part(Serving)

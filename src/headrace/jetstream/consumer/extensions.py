@@ -27,7 +27,10 @@ _MOST: Final = 65_535
 
 
 class Extensions(NamedTuple):
-    """`per_subject` 0: no such limit. `token` 0: the whole subject counts. `dead_letters` empty: none."""
+    """The extensions that a consumer's metadata asks for.
+
+    `per_subject` 0: no such limit. `token` 0: the whole subject counts. `dead_letters` empty: none.
+    """
 
     per_subject: int = 0
     token: int = 0

@@ -99,7 +99,10 @@ class PullInactivity(Inactivity):
 
 
 class PushInactivity(Inactivity):
-    """`listens` says whether a client has subscribed."""
+    """The watch over a push consumer that nobody listens to.
+
+    `listens` says whether a client has subscribed.
+    """
 
     _always_jitters = False
 

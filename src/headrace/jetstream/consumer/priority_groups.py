@@ -35,7 +35,10 @@ class Verdict(Enum):
 
 
 class PriorityGroups:
-    """`new_id` makes ids of pinned clients; `pinned(group, id)`, `unpinned(group, reason)` hear of them."""
+    """The priority groups of a pull consumer: which of the requests that wait is served.
+
+    `new_id` makes ids of pinned clients; `pinned(group, id)`, `unpinned(group, reason)` hear of them.
+    """
 
     __slots__ = (
         "_alarm", "_groups", "_last_ns", "_new_id", "_pinned", "_policy", "_timeout", "_turns", "_unpinned",
@@ -151,7 +154,10 @@ class PriorityGroups:
         return f"Nats-Pin-Id: {self.pin}\r\n".encode() if self.is_pinned else b""
 
     def info(self) -> list[dict[str, object]]:
-        """`priority_groups` of the ConsumerInfo; empty when the consumer has none."""
+        """Return the field `priority_groups` of ConsumerInfo.
+
+        `priority_groups` of the ConsumerInfo; empty when the consumer has none.
+        """
         if not self._groups:
             return []
         group: dict[str, object] = {"group": self._groups[0]}

@@ -29,7 +29,9 @@ _NS_EACH: Final = 2_000
 
 
 class Redelivery:
-    """`exhausted(sequence, deliveries, done)` is told of a message that was delivered as often as it may be.
+    """The redeliveries of one consumer.
+
+    `exhausted(sequence, deliveries, done)` is told of a message that was delivered as often as it may be.
 
     It calls `done` when the message may be forgotten; deliveries 0: it was told already.
     """

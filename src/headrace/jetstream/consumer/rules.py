@@ -151,7 +151,10 @@ def check_partition(config: ConsumerConfig, context: ConsumerContext) -> None:
 
 
 def _with_idle_limit(config: ConsumerConfig, being: ConsumerConfig) -> ConsumerConfig:
-    """`being`: which says whether the consumer is durable."""
+    """Return the configuration with the idle limit that it has by default.
+
+    `being`: which says whether the consumer is durable.
+    """
     if being.durable_name or config.inactive_threshold > 0:
         return config
     return replace(config, inactive_threshold=DEFAULT_INACTIVE_THRESHOLD)

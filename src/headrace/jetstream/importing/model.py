@@ -22,7 +22,7 @@ class SourceMessage(NamedTuple):
 
 
 class SourceConsumer(Struct, frozen=True):
-    """`state` is None when nothing was ever stored of it."""
+    """A consumer of a foreign store. `state` is None when nothing was ever stored of it."""
 
     name: str
     config: ConsumerConfig

@@ -135,7 +135,10 @@ class BlockState(Struct, frozen=True):
 
 
 class StreamIndex(Struct, frozen=True):
-    """`last_block` and `last_checksum`: the end of the last block when this was written."""
+    """The contents of a stream's index file.
+
+    `last_block` and `last_checksum`: the end of the last block when this was written.
+    """
 
     first_sequence: int
     last_sequence: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """`store` is empty at first."""
+    """The store that an import fills. `store` is empty at first."""
 
     def __init__(self, staging: Staging, store: FileStore) -> None:
         self.store: Final = store
@@ -37,7 +37,10 @@ class Target:
 
 @contextmanager
 def opened_target(directory: Path, cipher: Cipher | None = None) -> Iterator[Target]:
-    """`directory`: the `store_dir` of the new server. Raises: StoreTaken, StoreLocked, StorageError."""
+    """Open the store that an import fills, for a block.
+
+    `directory`: the `store_dir` of the new server. Raises: StoreTaken, StoreLocked, StorageError.
+    """
     with Staging(directory / HOME, directory / UNFINISHED) as staging:
         store = FileStore(staging.directory, cipher=cipher)
         try:

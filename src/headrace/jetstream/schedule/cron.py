@@ -122,7 +122,10 @@ def _field(text: str, bounds: _Bounds) -> _Field:
 
 
 def _range(text: str, bounds: _Bounds) -> tuple[range, bool]:
-    """`*`, `n`, `n-m`, each perhaps with `/step`; a single number with a step goes up to the highest."""
+    """Read one range of a cron field; True if it is open: all values.
+
+    `*`, `n`, `n-m`, each perhaps with `/step`; a single number with a step goes up to the highest.
+    """
     span, *steps = text.split("/")
     first, *lasts = span.split("-")
     if len(steps) > 1 or len(lasts) > 1:

@@ -42,7 +42,7 @@ def position_record(stored: int, here: int, identity: str) -> bytes:
 
 
 class SourceReader:
-    """`position`: the last sequence of the origin that was taken or passed over."""
+    """The reader of one origin. `position`: the last sequence of the origin that was taken or passed over."""
 
     def __init__(self, stream: StreamPort, origin: Origin, effects: AccountPort) -> None:
         self.stream: Final = stream

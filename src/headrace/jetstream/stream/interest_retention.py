@@ -133,7 +133,10 @@ class InterestRetention:
         )
 
     def _remove_unneeded(self, last: int, *, only_wanted: bool = False) -> None:
-        """`only_wanted`: what no consumer matches stays, it waits for one that does."""
+        """Remove messages up to `last` that no consumer needs.
+
+        `only_wanted`: what no consumer matches stays, it waits for one that does.
+        """
         stream = self._stream
         consumers = list(stream.consumers.values())
         if not consumers:

@@ -69,7 +69,10 @@ def log_limits(config: StreamConfig) -> Limits:
 
 
 class Stream(StreamCounts):
-    """`log` has `log_limits` of the configuration, and stays its owner's to close and to remove."""
+    """A stream of an account.
+
+    `log` has `log_limits` of the configuration, and stays its owner's to close and to remove.
+    """
 
     def __init__(self, account: AccountPort, config: StreamConfig, log: MessageLog, created_ns: int) -> None:
         self.account: Final = account

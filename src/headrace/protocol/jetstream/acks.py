@@ -47,7 +47,7 @@ class AckSubject(Struct, frozen=True):
 
 
 class AckBody(Struct, frozen=True):
-    """`argument`: what follows the word, without the blanks around it."""
+    """The body of an acknowledgement. `argument`: what follows the word, without the blanks around it."""
 
     kind: AckKind
     argument: bytes = b""

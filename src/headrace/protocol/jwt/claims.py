@@ -140,7 +140,10 @@ class Latency(Struct, frozen=True):
 
 
 class Export(Struct, frozen=True):
-    """`kind` is "stream" or "service"; `response_threshold` is nanoseconds."""
+    """An export that a token describes.
+
+    `kind` is "stream" or "service"; `response_threshold` is nanoseconds.
+    """
 
     name: str = ""
     subject: str = ""
@@ -158,7 +161,10 @@ class Export(Struct, frozen=True):
 
 
 class Import(Discreet, frozen=True):
-    """`kind` is "stream" or "service"; `to` is what old tokens have in place of `local_subject`."""
+    """An import that a token describes.
+
+    `kind` is "stream" or "service"; `to` is what old tokens have in place of `local_subject`.
+    """
 
     HIDDEN = frozenset({"token"})
 
@@ -199,7 +205,10 @@ class TraceClaims(Struct, frozen=True):
 
 
 class AccountClaims(Claims, frozen=True, kw_only=True):
-    """`signing_keys`: public keys that sign for the account, with their scope or None."""
+    """The claims about an account.
+
+    `signing_keys`: public keys that sign for the account, with their scope or None.
+    """
 
     imports: tuple[Import, ...] = ()
     exports: tuple[Export, ...] = ()
@@ -216,7 +225,10 @@ class AccountClaims(Claims, frozen=True, kw_only=True):
 
 
 class OperatorClaims(Claims, frozen=True, kw_only=True):
-    """`strict_signing_keys`: only signing keys may sign, of the operator and of its accounts."""
+    """The claims about an operator.
+
+    `strict_signing_keys`: only signing keys may sign, of the operator and of its accounts.
+    """
 
     signing_keys: tuple[str, ...] = ()
     account_server_url: str = ""

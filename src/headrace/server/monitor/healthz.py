@@ -22,7 +22,10 @@ _NOT_FOUND, _UNAVAILABLE = HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class _Failure(NamedTuple):
-    """`status` is the word without details; `what` says of which account, stream and consumer."""
+    """One failure that /healthz shows.
+
+    `status` is the word without details; `what` says of which account, stream and consumer.
+    """
 
     code: HTTPStatus
     kind: str

@@ -103,7 +103,10 @@ class JetStreamSource(Protocol):
 def configuration(
     options: JetStreamOptions, stats: JetStreamStats, *, shows_directory: bool = True
 ) -> Document:
-    """`sync_always` says that what is acknowledged is on disk."""
+    """Return the configuration of JetStream, as monitoring shows it.
+
+    `sync_always` says that what is acknowledged is on disk.
+    """
     fields: Document = {
         "max_memory": stats.max_memory,
         "max_storage": stats.max_storage,

@@ -69,7 +69,10 @@ Labels = dict[str, str]
 
 
 def jetstream_metrics(source: MonitorSource, which: str) -> Iterator[Metric]:
-    """`which`: the value of the option `jsz`; what is none of the above is as good as nothing."""
+    """Yield the metrics of JetStream.
+
+    `which`: the value of the option `jsz`; an unknown one is as good as none.
+    """
     document = jsz(source, _QUERIES.get(which.lower(), {}))
     families = _Families()
     labels = {

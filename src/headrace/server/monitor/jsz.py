@@ -153,7 +153,10 @@ def _chosen(
 
 
 def _detail(account: AccountStats, known: AccountOptions | None, wanted: JszOptions) -> Steps:
-    """`reserved_…` are the account's limits, -1 as the largest number, as in the Go server."""
+    """Yield the details of one account.
+
+    `reserved_…` are the account's limits, -1 as the largest number, as in the Go server.
+    """
     limits = (known.jetstream or {}).get("") if known is not None else None
     document: Document = {
         "name": known.title if known is not None else account.name,

@@ -140,7 +140,10 @@ def _timings(server: ServerSnapshot, connections: Sequence[ConnectionSnapshot]) 
 
 
 def _health(server: ServerSnapshot, is_ok: bool) -> Iterator[Metric]:
-    """`status` is 0 when well, `status_value` is 1 then: both are the exporter's."""
+    """Yield the metrics of health.
+
+    `status` is 0 when well, `status_value` is 1 then: both are the exporter's.
+    """
     status = _family("healthz", "status")
     _add(status, server, 0 if is_ok else 1)
     yield status

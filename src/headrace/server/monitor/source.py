@@ -335,7 +335,7 @@ class AccountSnapshot(Combined, frozen=True, kw_only=True):
 
 
 class HealthSnapshot(Combined, frozen=True):
-    """`error` None means healthy; otherwise one line that says what is not."""
+    """The health of a server. `error` None means healthy; otherwise one line that says what is not."""
 
     error: Stated[str | None] = None
 

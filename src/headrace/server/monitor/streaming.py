@@ -137,7 +137,7 @@ class StoreLimits(ChannelLimits, Protocol):
 
 
 class StoreStats(Protocol):
-    """`type` is MEMORY or FILE."""
+    """The statistics of the store. `type` is MEMORY or FILE."""
 
     @property
     def type(self) -> str: ...
@@ -150,7 +150,10 @@ class StoreStats(Protocol):
 
 
 class SubscriptionStats(Protocol):
-    """`client_id` of an offline durable is its last client's; `ack_wait` is in seconds."""
+    """The statistics of a subscription.
+
+    `client_id` of an offline durable is its last client's; `ack_wait` is in seconds.
+    """
 
     @property
     def client_id(self) -> str: ...
@@ -179,7 +182,7 @@ class SubscriptionStats(Protocol):
 
 
 class ClientStats(Protocol):
-    """`subscriptions` are by channel."""
+    """The statistics of a client. `subscriptions` are by channel."""
 
     @property
     def id(self) -> str: ...
@@ -192,7 +195,10 @@ class ClientStats(Protocol):
 
 
 class ChannelStats(Protocol):
-    """`first_seq` and `last_seq` are 0 while it is empty. Offline durables are subscriptions too."""
+    """The statistics of a channel.
+
+    `first_seq` and `last_seq` are 0 while it is empty. Offline durables are subscriptions too.
+    """
 
     @property
     def name(self) -> str: ...

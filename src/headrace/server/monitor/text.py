@@ -67,7 +67,7 @@ def encode(document: object, *, indent: bool = True) -> bytes:
 
 
 def _decimal(value: int, unit: int) -> str:
-    """`value / unit` with every digit it has and none more."""
+    """Return a quotient as a decimal number. `value / unit` with every digit it has and none more."""
     whole, fraction = divmod(value, unit)
     if not fraction:
         return str(whole)

@@ -37,7 +37,7 @@ class UnreachableError(Exception):
 
 
 class Responders:
-    """`close` ends it. `debug` gets what is tried."""
+    """The responders of authorities, asked over HTTP. `close` ends it. `debug` gets what is tried."""
 
     def __init__(self, debug: Callable[[str], None]) -> None:
         self._debug = debug

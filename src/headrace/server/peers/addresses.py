@@ -10,7 +10,10 @@ from headrace.protocol.info import address_text
 
 
 def reachable(host: str, port: int) -> tuple[str, ...]:
-    """`host:port` for each address that a bound host means."""
+    """Return the addresses at which others reach a bound host.
+
+    `host:port` for each address that a bound host means.
+    """
     hosts = machine_addresses() if is_wildcard(host) else (host,)
     return tuple(address_text(each, port) for each in hosts)
 

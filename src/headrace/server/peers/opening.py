@@ -52,7 +52,9 @@ async def open_over_asyncio(
     peer_name: str | None = None,
     handshake_seconds: float | None = None,
 ) -> None:
-    """`peer_name`: this side connected, to a server whose certificate must have this name; None: it accepted.
+    """Open a connection with TLS over asyncio.
+
+    `peer_name`: this side connected, to a server whose certificate must have this name; None: it accepted.
 
     Raises: OSError (ssl.SSLError is one) when the handshake fails; nothing was entered then.
     """

@@ -128,7 +128,7 @@ class Messages:
     def statsz(
         self, server: ServerSnapshot, active_accounts: int, stats: JetStreamStats | None = None
     ) -> bytes:
-        """`stats` are JetStream's, where it runs."""
+        """Compose the server's statistics. `stats` are JetStream's, where it runs."""
         statistics = _statsz(server, active_accounts, stats)
         return _encoded({"server": self.server_info(), "statsz": statistics})
 
@@ -146,7 +146,10 @@ class Messages:
         return _encoded({"server": self.server_info()})
 
     def refusal(self, code: int, description: str = "", *, has_data: bool = False) -> bytes:
-        """`has_data`: an answer would have had some, which the Go server shows as null."""
+        """Compose an answer that refuses a request.
+
+        `has_data`: an answer would have had some, which the Go server shows as null.
+        """
         error = {"code": code, **({"description": description} if description else {})}
         return _encoded(
             {"server": self.server_info(), **({"data": None} if has_data else {}), "error": error}

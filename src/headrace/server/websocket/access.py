@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class WebSocketAccess(Access):
-    """`port`: the one that is bound."""
+    """The access of clients that come over WebSocket. `port`: the one that is bound."""
 
     connection_type = "WEBSOCKET"
     kind = "websocket"

@@ -62,7 +62,7 @@ class WebSocketConnection(Protocol):
         """A line of the log."""
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """`call` after that time, if the loop still runs."""
+        """Call a function after so many seconds, if the loop still runs."""
 
 
 class WebSocketTransport(AsyncioTransport):

@@ -49,7 +49,7 @@ class ByteFile:
     """Random access to a file that no program writes; the size is that when it was opened."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """`name` is for people. Raises: SourceUnusable."""
+        """Open a file. `name` is for people. Raises: SourceUnusable."""
         self.name = name
         self._buffer = b""
         self._at = 0
