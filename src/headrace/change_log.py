@@ -311,7 +311,7 @@ class _Reader:
         self._unread = [sequence for sequence in self._unread if sequence >= before]
 
     def finish(self, end: int) -> None:
-        """There is nothing more before `end`."""
+        """Note that there is nothing more before `end`."""
         self._tell_unread(end, len(self._unread) > self._has_copy)
         if self.inside:
             self.lose()

@@ -61,11 +61,13 @@ class ProtocolError(HeadraceError):
 
 
 class UnsupportedError(HeadraceError):
-    """Something the Go server offers that this version does not have yet; never ignored silently."""
+    """The request is for something that the Go server offers and this version does not have; never ignored
+    silently.
+    """
 
 
 class LogError(HeadraceError):
-    """Something a message log could not do; nothing of the call has happened."""
+    """A message log could not do what was asked; nothing of the call has happened."""
 
 
 class MessageTooLarge(LogError):
@@ -105,7 +107,7 @@ class StoreLocked(LogError):
 
 
 class StoreTaken(LogError):
-    """There is a store where one would be made; nothing was changed."""
+    """A store is there where one would be made; nothing was changed."""
 
 
 def on_one_line(text: str) -> str:

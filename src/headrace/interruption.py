@@ -39,7 +39,7 @@ def on_end(handle: Callable[[int], None]) -> dict[int, object]:
 
 
 def terminate_as_interrupt() -> list[int]:
-    """From now on TERM is to the program what INT is to it. The list has TERM if it came.
+    """Make TERM to the program what INT is to it; return a list that has TERM once it came.
 
     A shell ignores INT for what a script starts with `&`; TERM ends that, too.
     """

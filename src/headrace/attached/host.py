@@ -189,7 +189,10 @@ class RemoteHost:
         self._has_started = True
 
     def stop(self) -> None:
-        """No delivery and no timer from here on; what the service publishes while it stops is still sent."""
+        """Stop the service: no delivery and no timer from here on.
+
+        What the service publishes while it stops is still sent.
+        """
         self._is_stopped = True
         self._timers.end()
         self._end_tasks()

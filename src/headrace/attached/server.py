@@ -98,7 +98,7 @@ class AttachedServer(Server):
         return RemoteHost(service, addresses, login, log)
 
     async def _look_for_others(self, host: RemoteHost) -> None:
-        """Two servers with one cluster ID would both answer. Raises: StartError."""
+        """Look for other servers with the cluster ID: two of them would both answer. Raises: StartError."""
         cluster = self._streaming.cluster_id
         subject = f"{self._streaming.discover_prefix}.{cluster}".encode()
         request = ConnectRequest(client_id=cluster.encode(), heartbeat_inbox=b"_INBOX." + cluster.encode())

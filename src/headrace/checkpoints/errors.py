@@ -10,11 +10,11 @@ class CheckpointError(HeadraceError):
 
 
 class PathMissing(CheckpointError):
-    """There is no file or folder of that name."""
+    """The store has no file or folder of that name."""
 
 
 class PathExists(CheckpointError):
-    """There is one already, and it must not be replaced."""
+    """A file of that name exists, and must not be replaced."""
 
 
 class FolderNotEmpty(CheckpointError):
@@ -22,4 +22,4 @@ class FolderNotEmpty(CheckpointError):
 
 
 class BadPath(CheckpointError):
-    """No path of a file: `..`, empty names, control characters; or not what the operation is for."""
+    """The path is none of a file (`..`, empty names, control characters), or does not fit the operation."""

@@ -246,7 +246,10 @@ class _Consumer:
             api.connection.publish(api.subject(f"CONSUMER.DELETE.{self._stream}.{self._name}"))
 
     def read(self, first: int, end: int) -> Iterator[StreamBatch]:
-        """Up to `end`. Raises: ReadInterruptedError, ClientTimeoutError, what ends the connection."""
+        """Yield the messages up to `end`.
+
+        Raises: ReadInterruptedError, ClientTimeoutError, what ends the connection.
+        """
         at = first
         try:
             with self._streams.api.inbox() as inbox:
@@ -333,7 +336,7 @@ class _DirectReader:
         self._refused = refused
 
     def read(self, first: int, end: int) -> Iterator[StreamBatch]:
-        """Up to `end`. Raises: JetStreamError if the stream does not allow it."""
+        """Yield the messages up to `end`. Raises: JetStreamError if the stream does not allow it."""
         at = first
         body: dict[str, Any] = {"max_bytes": WINDOW_BYTES}
         if len(self._patterns) == 1:

@@ -113,7 +113,7 @@ class Wire(Protocol):
 
 
 class Patience:
-    """From the first failure to the next success: how long, and whether to try once more."""
+    """An outage, from the first failure to the next success: how long it is, and whether to try once more."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Patience:
         self.over()
 
     def over(self) -> None:
-        """Something went well."""
+        """Note a success: the outage is over."""
         self._since: float | None = None
         self._next = _FIRST_PAUSE
 

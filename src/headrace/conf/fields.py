@@ -99,7 +99,7 @@ class Table:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Each once, in the order of the table."""
+        """The fields of the table, each once, in order."""
         return tuple(dict.fromkeys(self._fields.values()))
 
     @property

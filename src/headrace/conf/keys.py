@@ -190,6 +190,6 @@ def clean_path(value: str) -> str:
 
 
 def lower_case_tags(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Each tag once, in lower case, without the white space around it."""
+    """Return each tag once, in lower case, without the white space around it."""
     tags = (tag.strip().lower() for tag in value)
     return tuple(dict.fromkeys(tag for tag in tags if tag))

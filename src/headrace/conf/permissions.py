@@ -50,7 +50,7 @@ def _subject_permission(binder: Binder, entry: Entry, table: Table) -> SubjectPe
 
 
 def _or_none(subjects: object) -> tuple[str, ...] | None:
-    """No subjects at all means no restriction."""
+    """Return the subjects; None for an empty list, which means no restriction."""
     return cast("tuple[str, ...]", subjects) or None
 
 

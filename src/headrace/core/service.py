@@ -94,7 +94,7 @@ class Host(Protocol):
         """Queued in `outgoing`; delivered with everything else of this tick."""
 
     def announce(self) -> None:
-        """Something was added to `outgoing`."""
+        """Announce that publications were added to `outgoing`."""
 
     @property
     def max_payload(self) -> int:
@@ -150,7 +150,10 @@ class Service(Protocol):
         """Subscribes. Raises: StartError."""
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick for this service, in order. Must not raise for anything a peer sent."""
+        """Take all messages of one tick for this service, in order.
+
+        Must not raise for anything a peer sent.
+        """
 
     def stop(self) -> None:
-        """No more deliveries will come; state is written out."""
+        """Write state out: no more deliveries will come."""

@@ -136,7 +136,8 @@ class Trust:
         return identity_of(user, user_limits, Home.of(account), expires_at)
 
     def identify(self, token: str, peer: Peer, lookup: Callable[[str], str]) -> TokenIdentity:
-        """All steps, for a `lookup` that has account tokens at hand: it gives one by public key.
+        """Decide about a user in all steps, for a `lookup` that has account tokens at hand: it gives one by
+        public key.
 
         Raises: Refused, also for what `lookup` raises as LookupError.
         """

@@ -48,7 +48,7 @@ def load_airlines() -> dict[str, str]:
 
 
 def messages(flights: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
-    """Each flight as subject and JSON payload."""
+    """Return each flight as subject and JSON payload."""
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
     return [(SUBJECT.format(**flight), encode(flight).encode()) for flight in flights]
 

@@ -10,7 +10,10 @@ from enum import IntEnum
 
 
 class CloseReason(IntEnum):
-    """Each member's `text` is what /connz shows and the log prints."""
+    """The reason for which a connection was closed.
+
+    Each member's `text` is what /connz shows and the log prints.
+    """
 
     NONE = 0
     CLIENT_CLOSED = 1

@@ -23,7 +23,7 @@ class Kind(Enum):
 
 
 class Finding(Struct, frozen=True):
-    """Something about a store that is not as it should be.
+    """A fact about a store that is not as it should be.
 
     Bytes `offset` to `offset + length` of `file` (relative to the store). `first_sequence` and
     `last_sequence` tell what is lost as far as that can be known: 0 is unknown.

@@ -113,7 +113,9 @@ def _raise(error: OSError) -> None:
 
 
 def _who_has_open(directory: Path) -> int:
-    """Another process that has a file below the directory open for writing; 0 when none is seen."""
+    """Return the id of another process that has a file below the directory open for writing; 0 when none is
+    seen.
+    """
     below = os.path.join(os.path.realpath(directory), "")
     for process in _PROCESSES.glob("[0-9]*"):
         if process.name == str(os.getpid()):

@@ -14,7 +14,10 @@ _NS: Final = 1_000_000_000
 
 
 class Alarm:
-    """Most of what is set is set anew, for later, before its time: a timer stays, and sees what is due."""
+    """One timer of one part.
+
+    Most alarms are set anew, for later, before their time: the timer stays, and sees what is due.
+    """
 
     __slots__ = ("_function", "_rings_ns", "_timer", "_turns", "due_ns")
 

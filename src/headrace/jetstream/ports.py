@@ -171,7 +171,7 @@ class Follower(Protocol):
     """Another stream, or a channel of the streaming service."""
 
     def fresh(self) -> None:
-        """There are more durable messages, up to `visible`."""
+        """Note that there are more durable messages, up to `visible`."""
 
     def lost(self) -> None:
         """The stream was deleted."""

@@ -125,7 +125,7 @@ class AccountService(AccountJetStream):
     # -- turns -----------------------------------------------------------------------------------------
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick, in order; publications are appended together at its end."""
+        """Take all messages of one tick, in order; publications are appended together at its end."""
         routes = self._routes
         for received in batch:
             route = routes.get(received.sid)

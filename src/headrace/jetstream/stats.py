@@ -78,7 +78,7 @@ class AccountStats(Struct, frozen=True, dict=True):
 
 
 class ServerStats(Struct, frozen=True):
-    """All accounts, by name."""
+    """The statistics of JetStream: those of all accounts, by name, and of the server."""
 
     store_dir: str
     max_memory: int

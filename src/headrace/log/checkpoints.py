@@ -88,7 +88,7 @@ class Checkpoints:
             self.write()
 
     def supersede(self) -> None:
-        """No checkpoint from before is left, and what is written is durable. Raises: OSError, StorageError.
+        """Remove the checkpoint from before, and sync what is written. Raises: OSError, StorageError.
 
         A start from one that counts a message would look for it, and its subject may be in no record any
         more. And once bytes are gone, the record that says so must not be lost.
@@ -105,5 +105,5 @@ class Checkpoints:
             raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
 
     def _size(self) -> int:
-        """About the bytes of one."""
+        """Return about the bytes of a checkpoint."""
         return 64 * len(self._ledger.table) + len(self._ledger.removed) // 8 + 128

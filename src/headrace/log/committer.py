@@ -202,7 +202,7 @@ class ThreadCommitter:
             self._note_change(log)
 
     def _note_change(self, log: MessageLog) -> None:
-        """Under INTERVAL a log is synced some time after its first change."""
+        """Have a log synced some time after its first change, under INTERVAL."""
         if self._policy is SyncPolicy.INTERVAL and log not in self._due:
             self._due[log] = self._clock() + self._interval
             self._set_to_work()
@@ -343,7 +343,7 @@ class ThreadCommitter:
         return next((log for log in self._waiting if log not in in_flight), None)
 
     def _note(self, log: MessageLog, error: StorageError | None) -> None:
-        """Under INTERVAL, after a sync: a log that failed is tried again, unless it is closed or all ends."""
+        """Try a log that failed again after a sync, under INTERVAL, unless it is closed or all ends."""
         self._failed.pop(log, None)
         if error is None or isinstance(error.__cause__, LogClosed):
             return

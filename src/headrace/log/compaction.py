@@ -263,7 +263,7 @@ class Compaction:
         return self._ledger.occupancy.of(job.segment.base)[1] * 2 > job.segment.size
 
     def _finish(self, job: _Job) -> None:
-        """All live messages are copied: what else is needed decides what becomes of the segment."""
+        """Decide about a segment whose live messages are all copied, by what else is needed of it."""
         segment, segments, ledger = job.segment, self._segments, self._ledger
         first = segments.all[0].base
         links = [(base, other) for base, other in set(job.scan.segments) if first < base and other < base]

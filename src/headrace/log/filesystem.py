@@ -51,7 +51,10 @@ Identity: TypeAlias = tuple[int, int, int]
 
 
 class FileSystem(Protocol):
-    """All calls raise OSError as the system does. Handles are small integers; calls on any thread."""
+    """The functions of `os` that a log of files calls; they raise OSError as the system does.
+
+    Handles are small integers; calls on any thread.
+    """
 
     def open(self, path: Path, mode: Mode) -> int:
         """A handle. Raises: FileNotFoundError for READ and UPDATE, or when the directory is not there."""
@@ -59,7 +62,7 @@ class FileSystem(Protocol):
     def close(self, handle: int) -> None: ...
 
     def pread(self, handle: int, size: int, offset: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Return up to `size` bytes; fewer only at the end of the file."""
 
     def write(self, handle: int, data: Bytes) -> int:
         """Add to the end of a file opened for APPEND; return the number of bytes that went in, perhaps fewer

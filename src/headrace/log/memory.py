@@ -388,7 +388,7 @@ class MemoryLog:
         )
 
     def sync(self) -> int:
-        """There is nothing to force: what memory promises is kept already."""
+        """Do nothing: what memory promises is kept already."""
         self._check_open()
         return self._table.changes
 

@@ -337,7 +337,7 @@ class Retention:
         return min((o.expiry for o in self._reader.outlines(first, last) if o.expiry), default=NEVER)
 
     def next_expiry(self, limits: Limits) -> int | None:
-        """May be early, is never late."""
+        """Return when the next message expires, perhaps too early, never too late."""
         if not (limits.max_age_ns or self._ledger.expiring):
             return None
         ends = [NEVER]

@@ -13,11 +13,11 @@ class StoreError(HeadraceError):
 
 
 class KeyExists(StoreError):
-    """There is an object of this key already."""
+    """The store has an object of this key already."""
 
 
 class KeyMissing(StoreError):
-    """There is no object of this key."""
+    """The store has no object of this key."""
 
 
 class AccessRefused(StoreError):

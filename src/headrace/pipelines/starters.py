@@ -22,7 +22,7 @@ class Starter:
 
 
 def starters() -> list[Starter]:
-    """All, by name."""
+    """Return all starters, by name."""
     folder = files("headrace.pipelines") / "starters"
     found = []
     for file in folder.iterdir():

@@ -132,6 +132,6 @@ def _packed(message: object) -> bytes:
 
 
 def pair() -> tuple[Channel, Channel]:
-    """Two ends of one channel."""
+    """Make the two ends of one channel."""
     here, there = socket.socketpair()
     return Channel(here), Channel(there)

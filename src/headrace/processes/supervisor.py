@@ -228,7 +228,7 @@ class Supervisor:
         return pid
 
     def _be_child(self, index: int, options: Options, here: Channel, there: Channel, inherited: Any) -> None:
-        """Never returns. What is the parent's alone is given up first."""
+        """Run a child; never returns. What is the parent's alone is given up first."""
         code = app.EXIT_FAILURE
         try:
             signal.set_wakeup_fd(-1)

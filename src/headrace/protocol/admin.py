@@ -39,7 +39,7 @@ class ListRequest(Struct, frozen=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """No payload at all: everything. Raises: ProtocolError."""
+        """Read a request to list channels; without a payload: all. Raises: ProtocolError."""
         fields = {"channel": documents.a_name, "offset": documents.a_number}
         return cls(**documents.read_document(payload or b"{}", fields))
 

@@ -185,7 +185,7 @@ def quoted_bytes(raw: bytes) -> str:
 
 
 def _replaced(raw: bytes) -> str:
-    """Every byte that belongs to no character becomes one U+FFFD."""
+    """Return bytes as text; each byte that belongs to no character becomes one U+FFFD."""
     text = raw.decode("utf-8", "surrogateescape")
     return text if text.isascii() else "".join(_REPLACEMENT if _is_byte(char) else char for char in text)
 

@@ -133,7 +133,7 @@ class ConnectResponse(_Message, frozen=True):
 
 
 class Ping(_Message, frozen=True):
-    """Is this connection still the one the server knows?"""
+    """A question to the server: is this connection still the one that it knows?"""
 
     conn_id: bytes = blob(1)
 

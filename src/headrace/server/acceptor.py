@@ -107,7 +107,9 @@ class Accepting:
         return number
 
     def _pause(self, error: OSError) -> None:
-        """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
+        """Accept no connection for a while, out of descriptors or memory: the backlog waits, served clients
+        do not notice.
+        """
         self._complain(error.strerror or str(error), int(ACCEPT_PAUSE * 1000))
         self._unwatch()
         self._loop.call_later(ACCEPT_PAUSE, self._resume)

@@ -217,7 +217,7 @@ class ClaimsService:
             self._send(request.reply, {"server": self._describe(), "data": accounts})
 
     async def _give_pack(self, request: Delivery) -> None:
-        """All tokens, one message each, and an empty one; who has the same gets that only."""
+        """Send all tokens, one message each, and an empty one; who has the same gets that only."""
         assert self._store is not None
         if not request.reply or request.reply.startswith(self._inbox):
             return

@@ -56,7 +56,7 @@ class Deadlines:
             due.pop(owner, None)
 
     def close(self) -> None:
-        """No deadline is met from here on."""
+        """Meet no deadline from here on."""
         if self._timer is not None:
             self._timer.cancel()
         self._slots.clear()

@@ -116,7 +116,7 @@ class Disconnects:
             self._finish(connection)
 
     def watch(self) -> None:
-        """Every quarter of write_deadline: cut off who has not taken a write for that long."""
+        """Cut off, every quarter of write_deadline, connections that have not taken a write for that long."""
         server = self._server
         deadline = server.options.write_deadline
         self._timer = server.loop.call_later(max(deadline / 4, 0.01), self.watch)

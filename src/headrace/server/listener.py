@@ -123,7 +123,7 @@ class Listener(Acceptor):
         self._takes_rate()
 
     def use(self, context: ssl.SSLContext | None) -> None:
-        """From now on for new connections: these certificates, and what the server's options say of TLS."""
+        """Use these certificates for new connections, and what the server's options say of TLS."""
         self.context = context
         self._takes_rate()
 

@@ -44,7 +44,7 @@ _TOO_MANY: Final = "maximum connections exceeded"
 
 
 def judge_clients(server: ClientsServer, before: Mapping[Access, Authenticator]) -> None:
-    """Every client by what holds now; `before` is what has let them in, for each listener.
+    """Judge every client by what holds now; `before` is what has let them in, for each listener.
 
     Closed are those whose user is gone or in another account (without a word, they may come back as somebody
     else), those whose credentials are not accepted any more, and those that exceed a limit of their account.

@@ -77,7 +77,7 @@ class DirectoryResolver:
         return await asyncio.to_thread(self.directory.save, account, token)
 
     async def replace(self, account: str, token: str) -> bool:
-        """Like `store`, also in place of a newer token. Raises: ResolverError."""
+        """Store a token also in place of a newer one. Raises: ResolverError."""
         return await asyncio.to_thread(self.directory.save, account, token, replaces=True)
 
     async def pack(self) -> dict[str, str]:

@@ -101,7 +101,10 @@ class ServiceHost:
             raise
 
     def stop(self) -> None:
-        """No delivery and no timer from here on; what the service publishes while it stops is still sent."""
+        """Stop the service: no delivery and no timer from here on.
+
+        What the service publishes while it stops is still sent.
+        """
         self._end_timers()
         try:
             self.service.stop()
@@ -140,18 +143,18 @@ class ServiceHost:
 
     @property
     def traced_connection(self) -> TracedConnection:
-        """A service is a client to those who trace what it gets."""
+        """The service as traces of what it gets name it: as a client."""
         return TracedConnection(Kind.CLIENT, 0, self.name)
 
     def failed(self, error: Exception, at: str = "") -> None:
-        """A mistake of the service: it is served on, and so is everybody else."""
+        """Log a mistake of the service, which is served on, as all others are."""
         log_mistake(self._log, self.name, error, at)
 
     def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
-        """A service is nobody whom a service of another account could be told of."""
+        """Return None: in-process services have no client identity, so no `Nats-Request-Info` is attached."""
 
     def unpublishable(self, subject: bytes) -> None:
-        """Peers name subjects to services; one with white space in it reaches nobody."""
+        """Do nothing: a subject that a peer named to the service, with white space in it, reaches no one."""
         self._log.debug("%s: nothing can be published to %r", self.name, subject)
 
 

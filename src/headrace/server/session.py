@@ -274,7 +274,9 @@ class ClientSession(ConnectionLog):
         self._deadline = self._server.deadlines.set(self, seconds, due)
 
     def _arm_first_ping(self) -> None:
-        """Up to a fifth later than it should be: clients that came all at once are not asked all at once."""
+        """Set the time of the first PING, up to a fifth late: clients that came all at once are not asked all
+        at once.
+        """
         first = min(limits.FIRST_PING_DELAY, self.access.ping_interval)
         self._arm(first * (1 + self.cid % 256 / 1280), self._ping_due)
 

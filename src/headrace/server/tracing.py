@@ -145,7 +145,7 @@ class Tracer:
         )
 
     def _send(self, account: Account, dest: bytes, fields: dict[str, Any], asked: TraceRequest) -> None:
-        """To the account the message came in, if both are still there."""
+        """Publish a document in the account that the message came in, if both are still there."""
         server = self._server
         if server.accounts.system is None or server.system.host is None:
             return

@@ -235,7 +235,7 @@ class StoredLink(ABC):
 
 
 class _Outage:
-    """From the first failure to the next success: how long, and whether to try once more."""
+    """An outage, from the first failure to the next success: how long it is, and whether to try once more."""
 
     def __init__(self, link: StoredLink, name: str) -> None:
         self._link = link

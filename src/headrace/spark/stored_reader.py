@@ -295,7 +295,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return False
 
     def _rows_in_bytes(self, waiting: Mapping[str, int], states: Mapping[str, StoredState | None]) -> int:
-        """About how many messages `maxBytesPerTrigger` allows, by the mean size of what is stored."""
+        """Return about how many messages `maxBytesPerTrigger` allows, by the mean size of what is stored."""
         rows, most = sum(waiting.values()), self._options.max_bytes_per_trigger
         if most is None:
             return rows
@@ -412,7 +412,7 @@ class _Gap:
 
 
 def _last_place(state: StoredState | None) -> Place:
-    """Behind the last message."""
+    """Return the place behind the last message."""
     return Place(1, None) if state is None else Place(state.last_sequence + 1, state.created_ns)
 
 

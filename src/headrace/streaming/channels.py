@@ -203,7 +203,9 @@ class Channels:
                     self._name_incarnation(channel)
 
     def _name_incarnation(self, channel: Channel) -> None:
-        """Never the same twice for one name, however the clock jumps: two are a deletion apart."""
+        """Name the channel's life, never the same twice for one name, however the clock jumps: two are a
+        deletion apart.
+        """
         self._last_created_ns = max(self._context.now_ns(), self._last_created_ns + 1)
         channel.created_ns = self._last_created_ns
         self._journal.channel(channel.name, channel.created_ns)
@@ -287,7 +289,7 @@ class Channels:
     # -- inactivity -----------------------------------------------------------------------------------
 
     def touch(self, channel: Channel) -> None:
-        """Something was published, or the last subscription left."""
+        """Note that something was published, or that the last subscription left."""
         channel.activity_ns = self._context.now_ns()
 
     def watch_inactivity(self, channel: Channel) -> None:

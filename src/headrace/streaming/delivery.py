@@ -51,7 +51,7 @@ class Deliverer:
         self._runnable[group] = None
 
     def serve_channel(self, channel: Channel) -> None:
-        """There is something new in the channel: plain subscriptions first, then groups."""
+        """Deliver what is new in the channel: plain subscriptions first, then groups."""
         for subscription in list(channel.plain.values()):
             self._serve(subscription)
         for group in list(channel.groups.values()):

@@ -95,7 +95,7 @@ class Partitions:
             self._context.host.publish(self._subject, message.encode(), reply=self._inbox)
 
     def _asked(self, delivery: Delivery) -> None:
-        """Another server's list: the answer names the first channel in common, or nothing."""
+        """Answer another server's list of channels with the first channel in common, or nothing."""
         message = self._read(delivery)
         if message is None or message.server_id == self._server_id or not delivery.reply:
             return

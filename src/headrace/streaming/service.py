@@ -162,7 +162,7 @@ class StreamingService:
             self._fail(str(error))
 
     def _serve(self, state: ServiceState) -> None:
-        """From here on clients are answered."""
+        """Answer clients from here on."""
         self._listen()
         self._recovery.run(state)
         self._state = self._active
@@ -188,7 +188,7 @@ class StreamingService:
         self._note.info("Shutting down.")
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick, in order; publications are appended together at its end.
+        """Take all messages of one tick, in order; publications are appended together at its end.
 
         A mistake of ours with one client's message costs no other's answer.
         """
@@ -450,7 +450,7 @@ class StreamingService:
         )
 
     def snapshot_clients(self, *, subscriptions: bool = False) -> list[ClientSnapshot]:
-        """All clients, by ID."""
+        """Return the snapshots of all clients, by ID."""
         clients = sorted(self._all_clients(), key=lambda client: client.id)
         return [client_snapshot(client, subscriptions=subscriptions) for client in clients]
 

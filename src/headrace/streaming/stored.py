@@ -45,7 +45,7 @@ class StoredChannels:
         self._channels = channels
 
     def names(self) -> list[bytes]:
-        """All that are not about to be deleted, sorted."""
+        """Return the names of all channels that are not about to be deleted, sorted."""
         return sorted(channel.name for channel in self._channels.all() if not channel.deleting)
 
     def state(self, name: bytes) -> StoredState | None:

@@ -15,7 +15,7 @@ class TableError(HeadraceError):
 
 
 class TableMissing(TableError):
-    """There is no table here."""
+    """The store has no table here."""
 
 
 class TableDamaged(TableError):
@@ -23,7 +23,7 @@ class TableDamaged(TableError):
 
 
 class TableConflict(TableError):
-    """Another process changed the table in between; what was to be done no longer fits it."""
+    """A change no longer fits the table: another process changed it in between."""
 
 
 class SourceChanged(TableError):
@@ -31,7 +31,7 @@ class SourceChanged(TableError):
 
 
 class SourceMissing(TableError):
-    """There is no such stream."""
+    """The source has no such stream."""
 
 
 class IcebergError(TableError):

@@ -78,7 +78,7 @@ class Piece(Struct, frozen=True):
 
 
 def group_bounds(group: Any) -> dict[str, tuple[Any, Any]]:
-    """Least and greatest value of the columns of a row group that have statistics."""
+    """Return the least and the greatest value of the columns of a row group that have statistics."""
     found = {}
     for number in range(group.num_columns):
         column = group.column(number)

@@ -568,7 +568,7 @@ def holding(image: Mapping[Path, bytes]) -> MemoryFileSystem:
 
 
 def image_of(files: FileSystem, directory: Path) -> dict[Path, bytes]:
-    """Every file below a directory, as a process sees it."""
+    """Return every file below a directory, as a process sees it."""
     found: dict[Path, bytes] = {}
     for name in files.listdir(directory):
         path = directory / name

@@ -29,7 +29,7 @@ class StanError(ClientError):
 
 
 class StanTimeoutError(StanError, ClientTimeoutError):
-    """No answer in time. What was asked for may have happened nevertheless."""
+    """The server sent no answer in time. What was asked for may have happened nevertheless."""
 
 
 class StanClosedError(StanError):

@@ -40,7 +40,7 @@ class Owner(Protocol):
         """Tells the server. Raises: ClientError."""
 
     def failed(self, subscription: Subscription, what: str, error: Exception) -> None:
-        """Something went wrong that no caller is there for."""
+        """Report a failure that has no caller."""
 
 
 class Start(Struct, frozen=True):

@@ -40,7 +40,7 @@ class Api:
             self._request(rest, delivery)
 
     def receive_by_domain(self, delivery: Delivery) -> None:
-        """From clients of other servers, which have no mappings for this domain."""
+        """Take a request from clients of other servers, which have no mappings for this domain."""
         subject = delivery.subject
         rest = subject[subject.index(START) + len(START) :]
         if rest.startswith(_STORES):

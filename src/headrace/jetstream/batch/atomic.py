@@ -122,7 +122,7 @@ class AtomicBatches(Feature):
         batch.messages.append(p)
 
     def _commit(self, stream: StreamPort, batch_id: bytes, batch: _Batch, last: Publication) -> None:
-        """All at once, or an error for the one that commits."""
+        """Store all messages of the batch at once, or refuse the message that commits it."""
         stream.flush()  # what was received before the commit is before it in the log too
         staged = Staged(stream, self._effects)
         try:

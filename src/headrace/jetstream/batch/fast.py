@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 def place_of(reply: bytes) -> Place | None:
-    """From the reply of a message; None when it does not say so rightly."""
+    """Read the place in a batch from the reply subject of a message; None when it is malformed."""
     parts = reply[: -len(FAST_SUFFIX)].rsplit(b".", 5)
     if len(parts) != 6:
         return None

@@ -293,7 +293,7 @@ class Consumer:
             self.delivery.pull(delivery.reply, delivery.payload)
 
     def fresh(self, first: int, batch: Publications) -> None:
-        """There are new messages in the stream, durable, from sequence `first` on."""
+        """Take note of new messages in the stream, durable, from sequence `first` on."""
         if self.stopped:
             return
         if not self.is_current:

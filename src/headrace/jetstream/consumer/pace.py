@@ -12,7 +12,7 @@ _NS: Final = 1_000_000_000
 
 
 class Pace:
-    """Between one message and the next: the rate limit, and the pauses of the original publication.
+    """The pauses between messages: the rate limit, and the pauses of the original publication.
 
     `burst`: bytes that may go at once under the rate limit, the largest message.
     """

@@ -119,7 +119,7 @@ class Pulls:
         self._arm(waiting)
 
     def _insert(self, waiting: Waiting) -> None:
-        """Behind all of the same or a lower number: the lowest number is served first."""
+        """Insert a request behind all of the same or a lower number: the lowest number is served first."""
         place = len(self.queue)
         while place and self.queue[place - 1].priority > waiting.priority:
             place -= 1

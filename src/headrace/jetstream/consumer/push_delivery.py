@@ -121,7 +121,7 @@ class PushDelivery:
         return self._host.listens(self._receiver.inbox, self._group)
 
     def _look_again(self) -> None:
-        """There is something to send that cannot be sent now."""
+        """Look again later: there is something to send that cannot be sent now."""
         self._look.by(self._turns.now_ns() + self._patience_ns)
         self._patience_ns = min(2 * self._patience_ns, _LOOK_NS)
 

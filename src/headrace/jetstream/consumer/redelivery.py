@@ -81,7 +81,7 @@ class Redelivery:
         return self._ack_wait
 
     def sent(self, sequence: int, now_ns: int) -> None:
-        """Something went out, this message the last: it may have to go out again."""
+        """Note that a message was sent, the last of what went out: it may have to go out again."""
         self._odd.discard(sequence)
         wait = self.wait_for(sequence, self._state.redelivered.get(sequence, 0))
         if wait:
@@ -99,7 +99,7 @@ class Redelivery:
         self._odd.discard(sequence)
 
     def again(self, sequence: int) -> None:
-        """To be sent again at once."""
+        """Send a message again at once."""
         if sequence not in self.leaving:
             self.queue.setdefault(sequence)
             self._wake()

@@ -36,7 +36,7 @@ class WrongKey(ImportFailed):
 
 
 class NoKey(ImportFailed):
-    """Something is encrypted, and there is no key at all."""
+    """The store has encrypted files, and no key was given."""
 
 
 class _Suite(Protocol):

@@ -110,9 +110,7 @@ def _message(data: bytes) -> SourceMessage:
 
 
 def _numbered(messages: list[SourceMessage], last: int) -> Iterator[SourceMessage]:
-    """Each with the sequence that a server gives it when it stores it. Of two with one message ID the second
-    is left out.
-    """
+    """Yield messages with the sequences that a server gives them when it stores them."""
     seen: set[bytes] = set()
     for message in messages:
         identity = block.value(message.headers, MSG_ID) if message.headers else b""

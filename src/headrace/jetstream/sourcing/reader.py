@@ -83,7 +83,9 @@ class SourceReader:
         self.cancel()
 
     def take(self, messages: Sequence[StoredMessage]) -> bool:
-        """Into the stream; False when one is refused, which is tried again later, with those after it."""
+        """Take messages into the stream; False when one is refused, which is tried again later, with those
+        after it.
+        """
         try:
             self._ingest.take(messages, self.identity)
         except MessageRefused as refused:

@@ -150,7 +150,10 @@ class Stream(StreamCounts):
             self._sids[subject] = self.ingest.subscribe(subject.encode())
 
     def update(self, config: StreamConfig) -> None:
-        """Another configuration, which was found good; limits hold at once. Raises: StorageError."""
+        """Take over another configuration, which was found good; limits hold at once.
+
+        Raises: StorageError.
+        """
         self.flush()
         retention = self.config.retention
         self.log.limits = log_limits(config)
@@ -294,7 +297,7 @@ class Stream(StreamCounts):
 
 
 def features_of(stream: StreamPort, effects: AccountPort) -> list[Feature]:
-    """All features, in the order in which they are asked."""
+    """Return all features of a stream, in the order in which they are asked."""
     return [
         FastBatches(stream, effects),
         AtomicBatches(stream, effects),

@@ -44,7 +44,8 @@ _UNKNOWN: Final[dict[type[StrEnum], str]] = {
 
 
 def decode_strictly(kind: type[T], data: bytes) -> T:
-    """All values of the input, the last one counts, no unknown fields; none gives the zero value.
+    """Return the last of all values of the input, without unknown fields; an empty input gives the zero
+    value.
 
     Raises: ValueError with Go's words, with the offset of a mistake in the syntax.
     """

@@ -62,7 +62,7 @@ class PermissionClaims(Struct, frozen=True):
 
 
 class TimeRange(Struct, frozen=True):
-    """From `start` to `end`, both `15:04:05`; over midnight if it ends before it starts."""
+    """A range of a day, from `start` to `end`, both `15:04:05`; over midnight if it ends before it starts."""
 
     start: str = ""
     end: str = ""

@@ -238,7 +238,7 @@ class AggregatedMonitor(ProcessMonitor):
     """The monitoring of a server of several processes, in the first of them: `whole` shows all."""
 
     async def whole(self, wanted: SnapshotRequest) -> Whole:
-        """All processes as one server. Raises: MonitorUnavailable."""
+        """Return all processes as one server. Raises: MonitorUnavailable."""
         worker = self._worker
         others = await worker.process_snapshots(wanted)
         return Whole(self, others, Facts(worker.count, worker.start_ns, worker.missing))

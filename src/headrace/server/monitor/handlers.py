@@ -182,7 +182,7 @@ class _Monitor:
 
 
 async def _raftz(request: web.Request) -> web.Response:
-    """There are no Raft groups."""
+    """Answer /raftz: there are no Raft groups."""
     return web.Response(status=HTTPStatus.NOT_FOUND, body=b"No Raft nodes registered", headers=_JSON_HEADERS)
 
 

@@ -65,7 +65,10 @@ class AccountStats(Protocol):
 
 
 class JetStreamStats(Protocol):
-    """All of it now. Bytes are of messages; `reserved`: what streams were promised by their limits."""
+    """The statistics of JetStream now.
+
+    Bytes are of messages; `reserved`: what streams were promised by their limits.
+    """
 
     @property
     def store_dir(self) -> str: ...

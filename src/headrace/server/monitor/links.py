@@ -25,7 +25,7 @@ _INTEREST_ONLY_THRESHOLD: Final = 1000
 
 
 def routez(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """Every route. Raises: QueryError for an option that cannot be understood."""
+    """Return the document of /routez. Raises: QueryError for an option that cannot be understood."""
     with_details = query.get("subs", "").lower() == "detail"
     with_subjects = not with_details and options.boolean(query, "subs")
     server = source.server()
@@ -95,7 +95,7 @@ def _subjects(given: SubjectPermission) -> dict[str, object]:
 
 
 def leafz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """Every leaf link. Raises: QueryError for an option that cannot be understood."""
+    """Return the document of /leafz. Raises: QueryError for an option that cannot be understood."""
     with_subjects = options.boolean(query, "subs")
     account = query.get("acc", "")
     server = source.server()
@@ -131,7 +131,7 @@ def _leaf(link: LeafSnapshot, *, with_subjects: bool) -> dict[str, object]:
 
 
 def gatewayz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """Every gateway, or that named by `gw_name`; accounts on request.
+    """Return the document of /gatewayz: every gateway, or that named by `gw_name`; accounts on request.
 
     Raises: QueryError for an option that cannot be understood.
     """

@@ -169,7 +169,7 @@ class _Running(Accepting):
         self._report(f"monitoring: Accept error ({reason}), retrying in {pause_ms}ms", "")
 
     def _close_aged(self) -> None:
-        """Every few seconds while there are connections; one timer, however many come and go."""
+        """Close old connections every few seconds while there are any. One timer is for all of them."""
         server = self._runner.server
         assert server is not None
         now = self._loop.time()

@@ -125,7 +125,7 @@ def _page_stats(server: ServerSnapshot, count: int) -> Iterator[Metric]:
 
 
 def _timings(server: ServerSnapshot, connections: Sequence[ConnectionSnapshot]) -> Iterator[Metric]:
-    """Per connection, in milliseconds, but the round trip in microseconds."""
+    """Yield the times of each connection, in milliseconds, but the round trip in microseconds."""
     timings: dict[str, Callable[[ConnectionSnapshot], int]] = {
         "start": lambda c: c.start_ns // _NS_PER_MS,
         "last_activity": lambda c: c.last_activity_ns // _NS_PER_MS,

@@ -356,7 +356,7 @@ class MonitorSource(Protocol):
         """Counters of the subject index, of one account or of all, and on demand the subscriptions in it."""
 
     def accounts(self) -> Sequence[AccountSnapshot]:
-        """Every account there is."""
+        """Return the snapshots of all accounts."""
 
     def health(self) -> HealthSnapshot:
         """Tell if the server can serve clients now."""

@@ -228,13 +228,13 @@ class StreamingSource(Protocol):
     def snapshot_store(self) -> StoreStats: ...
 
     def snapshot_clients(self) -> Sequence[ClientStats]:
-        """All, by ID."""
+        """Return the statistics of all clients, by ID."""
 
     def snapshot_client(self, client_id: str, *, subscriptions: bool = ...) -> ClientStats | None:
         """Return the statistics of one client; None when there is no such client."""
 
     def channel_names(self) -> Sequence[str]:
-        """All, sorted."""
+        """Return the names of all channels, sorted."""
 
     def snapshot_channel(self, name: str, *, subscriptions: bool = ...) -> ChannelStats | None:
         """Return the statistics of one channel; None when there is no such channel."""

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class PeerConnection(ConnectionLog, Generic[SessionT]):
-    """From accept, or a successful dial, to the end. `session` is set before a byte flows."""
+    """A connection to a peer, from accept or a successful dial to the end.
+
+    `session` is set before a byte flows.
+    """
 
     __slots__ = (
         "_host",
@@ -137,7 +140,7 @@ class PeerConnection(ConnectionLog, Generic[SessionT]):
         self._host.slow_consumers += 1
 
     def endures(self, now_ns: int) -> bool:
-        """Other than a client it may take its time, as long as it takes something."""
+        """True as long as the peer takes something: other than a client it may take its time."""
         idle = now_ns - self.link.last_written
         if self._host.closes_late or idle > self.write_deadline * 1e9:
             return False

@@ -91,7 +91,7 @@ class Routes(PeerHost[RouteSession]):
         self._server.log.info("Listening for route connections on %s", self.address)
 
     async def look(self) -> None:
-        """Until it is known that no other server of the cluster serves what only one can.
+        """Wait until it is known that no other server of the cluster serves what only one can.
 
         After `start`. Raises: StartError when one does, and stays.
         """
@@ -151,7 +151,7 @@ class Routes(PeerHost[RouteSession]):
         return reachable(host, port)
 
     async def joined(self, peers: int, *, seconds: float) -> None:
-        """Until so many peers are connected. Raises: TimeoutError."""
+        """Wait until so many peers are connected. Raises: TimeoutError."""
         async with asyncio.timeout(seconds):
             while len({session.remote_id for session in self.mesh.routes()}) < peers:
                 await self._mesh_port.news.wait()

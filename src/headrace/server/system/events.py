@@ -180,7 +180,7 @@ class Events:
             self.tell_statsz()
 
     def tell_statsz(self) -> None:
-        """To everybody who listens, now."""
+        """Publish the server's statistics now, to all who listen."""
         if self._host is None:
             return
         subject = _subject("SERVER.%s.STATSZ", self._server.server_id)

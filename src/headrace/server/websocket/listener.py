@@ -71,7 +71,7 @@ class WebSocketListener(Acceptor):
         self._seconds = options.handshake_timeout or limits.WEBSOCKET_HANDSHAKE_TIMEOUT
 
     def use(self, context: ssl.SSLContext | None) -> None:
-        """From now on for new connections."""
+        """Use these certificates for new connections."""
         self.context = context
 
     @property

@@ -66,7 +66,10 @@ class ByteFile:
         os.close(self._handle)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes, fewer at the end of the file. Raises: SourceUnusable when the disk fails."""
+        """Return up to `length` bytes, fewer at the end of the file.
+
+        Raises: SourceUnusable when the disk fails.
+        """
         start = offset - self._at
         if start < 0 or start + length > len(self._buffer):
             length = max(0, min(length, self.size - offset))
@@ -103,7 +106,7 @@ class Record(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """No record: why, and whether the file just ends too early."""
+    """A record cannot be read: why, and whether the file just ends too early."""
 
     why: str
     is_cut: bool = False
