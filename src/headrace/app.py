@@ -462,7 +462,7 @@ class Process:
         loop.add_signal_handler(signal.SIGTERM, self._terminate, "terminated")
 
     def _run(self, end: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Begins the end of the server, once it has started."""
+        """Begin the end of the server, once it has started."""
 
         async def work() -> None:
             await self.started.wait()

@@ -123,12 +123,12 @@ class Archiver:
         return self._stats
 
     def start(self) -> None:
-        """Begins; call it on the loop."""
+        """Begin; call it on the loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends what is under way: a file that is not whole is given up, and made again next time."""
+        """End what is under way: a file that is not whole is given up, and made again next time."""
         with self._lock:
             self._stopping.set()
             if self._asked is not None:

@@ -39,5 +39,5 @@ class LoopThread:
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it on the loop and waits for it; gives and raises what it does."""
+        """Run it on the loop and wait for it; return and raise what it does."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

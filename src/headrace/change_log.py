@@ -102,10 +102,10 @@ class ChangeWriter(ChangeCounts):
         return not (self.entries or self.waiters)
 
     def gather(self) -> None:
-        """Adds what was only marked as changed: for those who coalesce their changes."""
+        """Add what was only marked as changed: for those who coalesce their changes."""
 
     def flush(self) -> None:
-        """Appends what was gathered, as one record; does not wait for a sync."""
+        """Append what was gathered, as one record; does not wait for a sync."""
         if self.idle:
             return
         self.gather()
@@ -248,7 +248,7 @@ class Changed(Protocol):
 
 
 def read_changes(log: MessageLog, changed: Changed, report: Callable[[int, str], object]) -> bool:
-    """Reads a log of changes from its beginning; what cannot be read is reported and told as lost.
+    """Read a log of changes from its beginning; what cannot be read is reported and told as lost.
 
     Returns whether anything was: the next thing to be written must then be a snapshot.
     Raises: StorageError.

@@ -32,7 +32,7 @@ def end_starts() -> None:
 
 
 def on_end(handle: Callable[[int], None]) -> dict[int, object]:
-    """Has INT and TERM handled by a function of their number, in the main thread, whatever it does; gives
+    """Have INT and TERM handled by a function of their number, in the main thread, whatever it does; return
     what handled them before.
     """
     return {number: signal.signal(number, lambda number, _: handle(number)) for number in _NAMES}

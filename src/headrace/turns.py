@@ -64,7 +64,7 @@ class Turns:
             self.settle()
 
     def commit(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
-        """Calls `done`, in a turn, when what was appended to `log` is durable; perhaps at once."""
+        """Call `done`, in a turn, when what was appended to `log` is durable; perhaps at once."""
 
         number = next(self._numbers)
         self._commits[number] = log, done
@@ -77,7 +77,7 @@ class Turns:
         self._committer.request(log, turn)
 
     def finish_commits(self) -> None:
-        """Does what the committer has not done yet, at once: whoever waits is answered.
+        """Do what the committer has not done yet, at once: whoever waits is answered.
 
         For the end, and for when too much waits: everything else stands still meanwhile.
         """

@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
-        """Hands bytes to the system; a server that does not take them is given up."""
+        """Hand bytes to the system; a server that does not take them is given up."""
         self._machine.send(data)
         self._write_out()
 

@@ -202,7 +202,7 @@ class RemoteHost:
             self.failed(error)
 
     async def close(self) -> None:
-        """Sends what is left and closes the connection."""
+        """Send what is left and close the connection."""
         self._is_stopped = True
         self._end_tasks()
         self._write()

@@ -33,7 +33,7 @@ def restore_backup(
     unfinished: Path,
     told: Callable[[int, int], object] = lambda _done, _of: None,
 ) -> int:
-    """Makes `home` what the backup holds; gives how many segments were written, and not there already.
+    """Make `home` what the backup holds; return how many segments were written, and not there already.
 
     `told` of bytes that are done and of all. Raises: BackupError, StoreError, StoreTaken, StoreLocked,
     StorageError; then `home` is as it was.
@@ -49,7 +49,7 @@ def restore_backup(
 
 
 def _clear(manifest: Manifest, place: Path) -> None:
-    """Takes away what another import or restore, which was cut off, left: all but these logs' segments."""
+    """Take away what another import or restore, which was cut off, left: all but these logs' segments."""
     if not (place / LOGS).is_dir():
         return
     wanted = {log.name: {part.name for part in log.parts} for log in manifest.logs}

@@ -58,7 +58,7 @@ def report(arguments: Sequence[str], program: str) -> int:
 
 
 def purge(arguments: Sequence[str], program: str) -> int:
-    """Removes messages; sequences go on where they were."""
+    """Remove messages; sequences go on where they were."""
     parser = _parser(program, "purge", "Remove messages of channels, of a store or a running server.")
     _add_removal(parser)
     parser.add_argument("--before", type=_count, metavar="SEQ", help="only messages below this sequence")
@@ -69,7 +69,7 @@ def purge(arguments: Sequence[str], program: str) -> int:
 
 
 def remove(arguments: Sequence[str], program: str) -> int:
-    """Removes channels with all that belongs to them, durable subscriptions too."""
+    """Remove channels with all that belongs to them, durable subscriptions too."""
     parser = _parser(
         program, "rm", "Remove channels with their subscriptions, of a store or a running server."
     )

@@ -140,7 +140,7 @@ def _add_iceberg(parser: argparse.ArgumentParser) -> None:
 
 
 def register(options: argparse.Namespace, table: Table) -> None:
-    """Brings the Iceberg table of a table in step, where that is asked for. Raises: HeadraceError."""
+    """Bring the Iceberg table of a table in step, where that is asked for. Raises: HeadraceError."""
     if options.iceberg is None:
         return
     from headrace.tables.iceberg import open_catalog, sync

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Archives; gives the exit code: that of the last round with `--every`, which Ctrl-C ends."""
+    """Archive; return the exit code: that of the last round with `--every`, which Ctrl-C ends."""
     while True:
         try:
             code = _round(options)

@@ -235,7 +235,7 @@ def _part(answers: Iterator[MessageBatch], reader: BlockReader) -> tuple[list[Co
 
 
 def _take(arrived: MessageBatch, reader: BlockReader, part: list[Columns | ReplayBatch]) -> End | None:
-    """Adds what arrived to a part: columns, or one batch of single messages."""
+    """Add what arrived to a part: columns, or one batch of single messages."""
     for block, payload in zip(arrived.header_blocks(), arrived.payloads, strict=True):
         if block is None:
             raise ProtocolError("an answer to a replay has no headers: does the server speak them?")

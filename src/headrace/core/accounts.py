@@ -90,7 +90,7 @@ class Accounts:
         return self._accounts[GLOBAL_ACCOUNT]
 
     def replace(self, changed: Iterable[AccountOptions], removed: Iterable[str] = ()) -> None:
-        """Adds accounts, gives new options to those that are there, and ends others.
+        """Add accounts, give new options to those that are there, and end others.
 
         An account that stays keeps its subscriptions: they lose imported streams and get others at once.
         Requests to a service that is imported as before are answered, the others given up. The caller closes

@@ -112,7 +112,7 @@ class Mappings:
 
 
 def _specificity(source: bytes) -> list[int]:
-    """Sorts sources so that of two that can match the same subject the more specific comes first."""
+    """Sort sources so that of two that can match the same subject the more specific comes first."""
     return [{b"*": 1, b">": 2}.get(token, 0) for token in grammar.tokens(source)]
 
 

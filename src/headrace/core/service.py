@@ -88,7 +88,7 @@ class Host(Protocol):
     def unsubscribe(self, sid: int) -> None: ...
 
     def open_lane(self, sid: int, lane: Lane) -> None:
-        """Offers a subscription's messages to compiled code first; a host without a link delivers all."""
+        """Offer a subscription's messages to compiled code first; a host without a link delivers all."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Queued in `outgoing`; delivered with everything else of this tick."""
@@ -120,7 +120,7 @@ class Host(Protocol):
         """
 
     def when_heard(self, function: Callable[[], object]) -> None:
-        """Calls `function` once everything subscribed so far is in effect; perhaps at once."""
+        """Call `function` once everything subscribed so far is in effect; perhaps at once."""
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
@@ -128,7 +128,7 @@ class Host(Protocol):
         """Wall clock, ns since 1970 UTC."""
 
     def failed(self, error: Exception, at: str = "") -> None:
-        """Says that there was a mistake of the service, which goes on; `at`: with which message."""
+        """Say that there was a mistake of the service, which goes on; `at`: with which message."""
 
 
 @runtime_checkable
@@ -147,7 +147,7 @@ class Turning(Protocol):
 
 class Service(Protocol):
     def start(self, host: Host) -> None:
-        """Subscribes. Raises: StartError."""
+        """Subscribe. Raises: StartError."""
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         """Take all messages of one tick for this service, in order.

@@ -45,7 +45,7 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="demo-listener", daemon=True)
 
     def start(self) -> None:
-        """Returns when messages are heard. Raises: ListenerError."""
+        """Wait until messages are heard. Raises: ListenerError."""
         self._thread.start()
         try:
             self._ready.result(READY_LIMIT)

@@ -38,6 +38,6 @@ class Meter:
             self.tell(place)
 
     def tell(self, place: str) -> None:
-        """Reports how far the import is."""
+        """Report how far the import is."""
         self._told = self._bytes
         self._progress(Progress(self._bytes, self._messages, place))

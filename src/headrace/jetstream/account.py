@@ -207,7 +207,7 @@ class AccountJetStream(DueWork):
     # -- the whole -------------------------------------------------------------------------------------
 
     def purge(self, done: Callable[[LogError | None], None]) -> None:
-        """Removes every stream; `done` is called when they are gone."""
+        """Remove every stream; `done` is called when they are gone."""
         streams = list(self.streams.values())
         left = len(streams)
         failed: LogError | None = None
@@ -237,7 +237,7 @@ class AccountJetStream(DueWork):
         return sum(self.configs.reserved(storage).values())
 
     def get_directly(self, name: bytes, subject: bytes, delivery: Delivery) -> bool:
-        """Answers a direct get; False when there is no stream of that name that allows it."""
+        """Answer a direct get; False when there is no stream of that name that allows it."""
         stream = self.streams.get(_text(name))
         if stream is None or not stream.config.allow_direct:
             return False

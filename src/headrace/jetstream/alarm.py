@@ -31,12 +31,12 @@ class Alarm:
         """The time at which the alarm is due; 0: it is not set."""
 
     def by(self, due_ns: int) -> None:
-        """Rings at `due_ns`, or earlier if it was to already."""
+        """Ring at `due_ns`, or earlier if it was to already."""
         if not self.due_ns or due_ns < self.due_ns:
             self.at(due_ns)
 
     def at(self, due_ns: int) -> None:
-        """Rings at `due_ns`, whatever was set before."""
+        """Ring at `due_ns`, whatever was set before."""
         self.due_ns = due_ns
         if self._timer is not None:
             if self._rings_ns <= due_ns:
@@ -46,11 +46,11 @@ class Alarm:
         self._timer = self._turns.later(max(due_ns - self._turns.now_ns(), 0) / _NS, self._ring)
 
     def rest(self) -> None:
-        """Does not ring until it is set again, which will be soon."""
+        """Do not ring until it is set again, which will be soon."""
         self.due_ns = 0
 
     def cancel(self) -> None:
-        """Does not ring, and leaves no timer behind."""
+        """Do not ring, and leave no timer behind."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -86,7 +86,7 @@ class Assets:
         self._account.advise(f"STREAM.UPDATED.{name}", "stream_action", stream=name, action="modify")
 
     def remove_stream(self, stream: Stream, done: Done) -> None:
-        """Ends a stream and its consumers; `done` is called when its messages are gone too.
+        """End a stream and its consumers; `done` is called when its messages are gone too.
 
         What was published to it is answered before.
         """
@@ -107,7 +107,7 @@ class Assets:
         account.journal.after_commit(lambda error: self._gone(stream, error, done))
 
     def remove_broken(self, name: str, done: Done) -> None:
-        """Removes a stream that is stored and cannot be served."""
+        """Remove a stream that is stored and cannot be served."""
         account = self._account
         del account.broken[name]
         self.unreadable.drop_stream(name)

@@ -142,7 +142,7 @@ class Usage(Struct):
     held: Held = field(default_factory=Held)
 
     def measure(self, stream: Measured) -> None:
-        """Counts a stream anew. Cheap: no message is read."""
+        """Count a stream anew. Cheap: no message is read."""
         self._set(stream, stream.log.size)
 
     def forget(self, stream: Measured) -> None:

@@ -184,7 +184,7 @@ class IngestPort(Protocol):
         """One message, after all before it."""
 
     def stage(self, p: Publication) -> None:
-        """Gathers a message that was judged."""
+        """Gather a message that was judged."""
 
     def append_all(self, publications: Sequence[Publication]) -> None:
         """Judged messages, all or none of them, after all before them."""
@@ -204,10 +204,10 @@ class RemovalPort(Protocol):
     """The part that removes messages, and is told of those that are gone."""
 
     def roll_up(self, subject: bytes | None, below: int) -> None:
-        """Removes what a message stands for: everything below a sequence, or that of a subject."""
+        """Remove what a message stands for: everything below a sequence, or that of a subject."""
 
     def notice(self) -> None:
-        """Notices whether messages went, by whatever way."""
+        """Notice whether messages went, by whatever way."""
 
 
 class StreamView(Protocol):
@@ -235,7 +235,7 @@ class StreamView(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Changes whenever messages were removed."""
+        """A number that changes whenever messages were removed."""
 
     @property
     def is_closed(self) -> bool: ...
@@ -293,7 +293,7 @@ class StreamPort(StreamView, Protocol):
         """True if a message must be kept: under retention by interest a consumer must want it."""
 
     def flush(self) -> bool:
-        """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
+        """Append what was received, and do what acknowledgements left to do; False: there was nothing."""
 
     def answer(self, reply: bytes, body: bytes) -> None:
         """Answer a publisher, if it wants an answer and the stream gives any."""

@@ -39,7 +39,7 @@ class _Refusing:
         self.hear(on=True)
 
     def hear(self, *, on: bool) -> None:
-        """Begins or ends the subscription to requests."""
+        """Begin or end the subscription to requests."""
         if on:
             self._sid = self._host.subscribe(_PREFIX + b">")
         else:

@@ -49,7 +49,7 @@ class AccountService(AccountJetStream):
     # -- life ------------------------------------------------------------------------------------------
 
     def start(self, host: Host) -> None:
-        """Recovers, then subscribes. Raises: StartError."""
+        """Recover, then subscribe. Raises: StartError."""
         self.begin(host)
         recovery = Recovery(self)
         try:
@@ -77,7 +77,7 @@ class AccountService(AccountJetStream):
         self.turns.settle()
 
     def hear(self, *, on: bool) -> None:
-        """Begins or ends the subscription to requests that name no domain."""
+        """Begin or end the subscription to requests that name no domain."""
         if on:
             self._heard = self.subscribe(b"$JS.API.>", self._api.receive)
             self._open_lane(self._heard, b"$JS")
@@ -85,7 +85,7 @@ class AccountService(AccountJetStream):
             self.unsubscribe(self._heard)
 
     def _open_lane(self, sid: int, prefix: bytes) -> None:
-        """Has requests answered in compiled code, as far as that can."""
+        """Have requests answered in compiled code, as far as that can."""
         prefix += START
         if prefix.index(START) + len(START) == len(prefix):  # else it is part of what is asked
             self.host.open_lane(sid, ApiLane(self.host.outgoing, prefix, self))
@@ -104,7 +104,7 @@ class AccountService(AccountJetStream):
             stream.start()
 
     def stop(self) -> None:
-        """Makes durable what was received and answers who waits for it; streams and consumers stay."""
+        """Make durable what was received and answer who waits for it; streams and consumers stay."""
         if not self._is_running:
             return
         self.turns.settle()
@@ -137,7 +137,7 @@ class AccountService(AccountJetStream):
         self.system.committer.begin_turn()
 
     def end_turn(self, *, is_last: bool) -> None:
-        """Answers what one quick sync makes durable at once (`log.committer`)."""
+        """Answer what one quick sync makes durable at once (`log.committer`)."""
         self.system.committer.end_turn(is_last=is_last)
 
     def _round(self) -> bool:

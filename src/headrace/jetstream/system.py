@@ -79,7 +79,7 @@ class JetStreamSystem:
         return SystemRequests(self.purge_account)
 
     def purge_account(self, name: str, done: Callable[[LogError | None], None]) -> None:
-        """Removes all streams of an account, also of one that is not here any more; `done` is called then."""
+        """Remove all streams of an account, also of one that is not here any more; `done` is called then."""
         account = self.accounts.get(name)
         streams = 0 if account is None else len(account.streams)
         self.note.info(

@@ -64,7 +64,7 @@ class Checkpoints:
         """The position of the log at the last one."""
 
     def write(self) -> None:
-        """Has one written by the next `sync`; under NEVER it is written now."""
+        """Have one written by the next `sync`; under NEVER it is written now."""
         try:
             self._write_news()
         except StorageError:

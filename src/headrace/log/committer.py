@@ -54,7 +54,7 @@ class Committer(Protocol):
         """The marks of an owner who confirms before a sync; None where confirmations wait for it."""
 
     def request(self, log: MessageLog, done: Done) -> None:
-        """Calls `done` on the owner's thread when all that was appended to `log` before is durable.
+        """Call `done` on the owner's thread when all that was appended to `log` before is durable.
 
         Under INTERVAL and NEVER: soon, without waiting for a disk. With an error nothing may be acknowledged.
         """
@@ -66,7 +66,7 @@ class Committer(Protocol):
         """End the turn. `is_last`: no other service has one before the loop goes on."""
 
     def stop(self) -> None:
-        """Returns when all that was requested is synced and everybody was told. Safe to call twice."""
+        """Return when all that was requested is synced and everybody was told. Safe to call twice."""
 
 
 class InlineCommitter:
@@ -208,7 +208,7 @@ class ThreadCommitter:
             self._set_to_work()
 
     def _begin(self, log: MessageLog) -> None:
-        """Has a log synced that somebody waits for."""
+        """Have a log synced that somebody waits for."""
         in_flight = self._in_flight
         if in_flight is not None and log in in_flight:
             return
@@ -255,7 +255,7 @@ class ThreadCommitter:
         return self._held
 
     def _leave_for_later(self) -> bool:
-        """Has what is held done in the loop's next round."""
+        """Have what is held done in the loop's next round."""
         assert self._call_soon is not None
         try:
             self._call_soon(self._sync_held)
@@ -264,7 +264,7 @@ class ThreadCommitter:
         return True
 
     def _sync_held(self) -> None:
-        """Does the one sync that is asked for, or leaves several, or a large one, to the worker."""
+        """Do the one sync that is asked for, or leave several, or a large one, to the worker."""
         with self._lock:
             if not self._held:
                 return
@@ -287,7 +287,7 @@ class ThreadCommitter:
         self._tell()
 
     def _note_ended(self, take: Callable[[], list[Ended]]) -> None:
-        """Logs that somebody waits for are synced again at once."""
+        """Sync logs again at once that somebody waits for."""
         with self._lock:
             for ended in take():
                 self._prove(ended.seconds)
@@ -320,7 +320,7 @@ class ThreadCommitter:
         self._unproven = max(self._unproven - 1, 0) if times <= 1 else int(PROOF * times)
 
     def _next(self) -> tuple[MessageLog, list[Done]] | None:
-        """Waits for the next log to sync; None when stopping and all is done."""
+        """Wait for the next log to sync; None when stopping and all is done."""
         with self._lock:
             while True:
                 log = self._next_waiting()

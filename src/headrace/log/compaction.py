@@ -141,7 +141,7 @@ class Compaction:
         return sum(max(job.segment.size - job.size, 1) for job in waiting)
 
     def keep_up(self) -> None:
-        """Does as much as was appended since the last time asks for, and a slice at least."""
+        """Do as much as was appended since the last time asks for, and a slice at least."""
         if self.is_idle:
             return
         appended, self._kept_up_at = self._segments.written - self._kept_up_at, self._segments.written
@@ -150,7 +150,7 @@ class Compaction:
                 break
 
     def step(self) -> bool:
-        """Does a slice of work; False: there was nothing to do."""
+        """Do a slice of work; False: there was nothing to do."""
         try:
             if self._replace_ready():
                 return True
@@ -294,7 +294,7 @@ class Compaction:
         return job.packer is not None and job.segment.packed is None and job.packer.saves
 
     def _write_down(self, record: bytes) -> None:
-        """Writes removals that wait, and a record. Raises StorageError."""
+        """Write removals that wait, and a record. Raises StorageError."""
         segments, ledger = self._segments, self._ledger
         segments.check()
         news = ledger.removal_records(segments.active.salt)
@@ -369,7 +369,7 @@ class Compaction:
         return True
 
     def _abandon(self) -> None:
-        """Gives the copy at hand up, if there is one; what cannot be unlinked is at the next start."""
+        """Give the copy at hand up, if there is one; what cannot be unlinked is at the next start."""
         job, self._job = self._job, None
         if job is not None:
             self._discard(job)
@@ -388,7 +388,7 @@ class Compaction:
         self._waiting.clear()
 
     def erase(self, segment: Segment) -> None:
-        """Gives up a copy of this segment. Raises OSError: the copy may still be there, and so may this."""
+        """Give up a copy of this segment. Raises OSError: the copy may still be there, and so may this."""
         job = self._job
         if job is not None and job.segment is segment:
             self._fs.unlink(job.path)

@@ -85,7 +85,7 @@ class Counting:
         return last - first + 1 - ledger.removed.between(first, last) - unreadable
 
     def _read(self, first: int, last: int, wanted: Filters) -> int:
-        """Counts records."""
+        """Count records."""
         ledger = self._ledger
         found = 0
         scans: list[Scan] = []

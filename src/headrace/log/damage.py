@@ -48,14 +48,14 @@ class DamageNotes:
         self.sequences: list[int] = []
 
     def add(self, ranges: list[tuple[int, int]], reason: str) -> None:
-        """Notes runs of sequences, ascending."""
+        """Note runs of sequences, ascending."""
         for first, last in ranges:
             room = REMEMBERED - len(self.sequences)
             self.sequences += islice(range(first, last + 1), max(room, 0))
             self.tell(Damage(first, last, reason))
 
     def add_headers(self, segments: list[Segment]) -> None:
-        """Notes segments whose header is damaged and known from elsewhere."""
+        """Note segments whose header is damaged and known from elsewhere."""
         for segment in segments:
             name = segment.path.name
             self.tell(
@@ -63,7 +63,7 @@ class DamageNotes:
             )
 
     def tell(self, damage: Damage) -> None:
-        """Reports it, unless `REPORTED` were reported before."""
+        """Report it, unless `REPORTED` were reported before."""
         if self._report is None or self._reported > REPORTED:
             return
         self._reported += 1

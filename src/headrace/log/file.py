@@ -140,7 +140,7 @@ class FileLog:
         return Segments(*where, weights=self._limits.weights)
 
     def _open(self, *, fits: bool) -> None:
-        """Opens the files; `fits`: the limits hold already. Raises: StorageError; it may be tried again."""
+        """Open the files; `fits`: the limits hold already. Raises: StorageError; it may be tried again."""
         directory, cipher, segments = self._directory, self._cipher, self._segments
         with storage_errors(f"cannot make the directory {directory.name}"):
             if self._make is None and not self._fs.is_directory(directory):
@@ -186,7 +186,7 @@ class FileLog:
             raise
 
     def _begin(self) -> None:
-        """Makes what is not there as long as nothing is written. Raises: StorageError."""
+        """Make what is not there as long as nothing is written. Raises: StorageError."""
         if self._make is not None:
             with storage_errors(f"cannot make the log in {self._directory.name}"):
                 self._make()
@@ -284,7 +284,7 @@ class FileLog:
         return first
 
     def _tidy(self, subjects: Iterable[bytes]) -> None:
-        """Removes what is over the limits after messages of these subjects were appended."""
+        """Remove what is over the limits after messages of these subjects were appended."""
         limits = self._limits
         if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
             with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
@@ -322,7 +322,7 @@ class FileLog:
         self._settle()
 
     def _make_room(self, size: int, base: int) -> None:
-        """Begins a new segment when the active one has no room. Raises StorageError."""
+        """Begin a new segment when the active one has no room. Raises StorageError."""
         if not self._compaction.is_idle:
             self._compact_on()
             self._segments.check()
@@ -446,7 +446,7 @@ class FileLog:
         return True
 
     def _erase(self, sequence: int) -> None:
-        """Overwrites what is left of a removed message, unless its record is damaged already."""
+        """Overwrite what is left of a removed message, unless its record is damaged already."""
         outline = self._reader.record(sequence)
         if outline is None:
             if self._segments.after_sync.has_doomed:  # it may be in a segment that is to be unlinked
@@ -500,7 +500,7 @@ class FileLog:
         return removed
 
     def _take_out(self, some: list[Outline], floor: int) -> None:
-        """Removes live messages, ascending; with a `floor` they are all that is below it."""
+        """Remove live messages, ascending; with a `floor` they are all that is below it."""
         ledger = self._ledger
         ranges: list[tuple[int, int]] = []
         if not floor:
@@ -552,7 +552,7 @@ class FileLog:
         return self._retention.next_expiry(self._limits)
 
     def _fit_all(self) -> None:
-        """Applies the limits to everything."""
+        """Apply the limits to everything."""
         limits = self._limits
         removed = 0
         if limits.max_messages_per_subject:
@@ -572,7 +572,7 @@ class FileLog:
         self._write_and_clean_up()
 
     def _write_removal(self, ranges: list[tuple[int, int]], floor: int = 0) -> None:
-        """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed.
+        """Write a removal, and those by limits that wait. Raises StorageError; then nothing has changed.
 
         It is there twice: if it were lost, all that it removes would come back. Limits remove again.
         """
@@ -585,7 +585,7 @@ class FileLog:
         ledger.noted()
 
     def _write_news(self) -> None:
-        """Writes the removals that wait. Raises StorageError."""
+        """Write the removals that wait. Raises StorageError."""
         if self._ledger.has_news:
             self._segments.check()
             self._segments.append(self._ledger.removal_records(self._segments.active.salt))
@@ -604,7 +604,7 @@ class FileLog:
         self._clean_up()
 
     def _clean_up(self) -> None:
-        """Gives up segments in which nothing is left, and does a slice of `compaction`."""
+        """Give up segments in which nothing is left, and do a slice of `compaction`."""
         ledger, segments = self._ledger, self._segments
         if segments.count_below(ledger.floor_written):
             for segment in segments.give_up(ledger.floor_written):
@@ -694,7 +694,7 @@ class FileLog:
         return self._held
 
     def _check_open(self) -> None:
-        """Opens the files if they are not yet. Raises: LogClosed, StorageError."""
+        """Open the files if they are not yet. Raises: LogClosed, StorageError."""
         if not self._is_open:
             self._asleep()
             self._open(fits=True)

@@ -70,10 +70,10 @@ class FileSystem(Protocol):
         """
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
-        """Writes at `offset` of a file opened for CREATE or UPDATE; may take fewer bytes than given."""
+        """Write at `offset` of a file opened for CREATE or UPDATE; may take fewer bytes than given."""
 
     def reserve(self, handle: int, offset: int, size: int) -> None:
-        """Extends a file that ends at `offset` by `size` zeros. They are written: room that is only promised
+        """Extend a file that ends at `offset` by `size` zeros. They are written: room that is only promised
         (`posix_fallocate`) costs a commit of the file system's journal with the first write into it. May
         fail; the file may be longer then all the same.
         """
@@ -85,7 +85,7 @@ class FileSystem(Protocol):
         """
 
     def truncate(self, handle: int, size: int) -> None:
-        """Cuts or extends (with zeros) to `size` bytes."""
+        """Cut or extend (with zeros) to `size` bytes."""
 
     def size(self, handle: int) -> int: ...
 
@@ -107,7 +107,7 @@ class FileSystem(Protocol):
         """
 
     def rename(self, old: Path, new: Path) -> None:
-        """Replaces `new` when it is a file; atomic."""
+        """Replace `new` when it is a file; atomic."""
 
     def unlink(self, path: Path) -> None: ...
 
@@ -124,7 +124,7 @@ class FileSystem(Protocol):
     def fsync_dir(self, directory: Path) -> None: ...
 
     def lock(self, path: Path) -> int:
-        """Creates the file when missing and locks it until the handle is closed. Raises: BlockingIOError."""
+        """Create the file when missing and lock it until the handle is closed. Raises: BlockingIOError."""
 
 
 class RealFileSystem:
@@ -224,7 +224,7 @@ def storage_errors(what: str) -> Iterator[None]:
 
 
 def write_all(filesystem: FileSystem, handle: int, data: Bytes) -> None:
-    """Appends all of `data`, in one call where the system takes it in one.
+    """Append all of `data`, in one call where the system takes it in one.
 
     Raises OSError, possibly with a part of it written: the caller knows the size before and cuts back to it.
     """
@@ -237,7 +237,7 @@ def write_all(filesystem: FileSystem, handle: int, data: Bytes) -> None:
 
 
 def pwrite_all(filesystem: FileSystem, handle: int, data: Bytes, offset: int) -> None:
-    """Writes all of `data` at `offset`. Raises OSError, possibly with a part of it written."""
+    """Write all of `data` at `offset`. Raises OSError, possibly with a part of it written."""
     rest = data if isinstance(data, bytes) else memoryview(data).cast("B")
     while rest:
         taken = filesystem.pwrite(handle, rest, offset)
@@ -263,7 +263,7 @@ DRAFT: Final = ".new"
 
 
 def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Puts `data` in place of a file so that a power loss leaves the old one or the new one, whole.
+    """Put `data` in place of a file so that a power loss leaves the old one or the new one, whole.
 
     Durable on return, unless that is not asked for: then only a killed process cannot spoil it. What a
     cut-off attempt left behind (`<name>.new`) is overwritten by the next.
@@ -283,7 +283,7 @@ def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bo
 
 
 def remove_file(filesystem: FileSystem, path: Path, *, durable: bool = True) -> None:
-    """Takes a file away, also one that is not there; durable on return, unless that is not asked for."""
+    """Take a file away, also one that is not there; durable on return, unless that is not asked for."""
     with suppress(FileNotFoundError):
         filesystem.unlink(path)
     if durable:
@@ -291,7 +291,7 @@ def remove_file(filesystem: FileSystem, path: Path, *, durable: bool = True) -> 
 
 
 def make_directory(filesystem: FileSystem, directory: Path) -> None:
-    """Makes a directory and those above it where they are missing; that it is there is durable on return.
+    """Make a directory and those above it where they are missing; that it is there is durable on return.
 
     Raises: NotADirectoryError where a file stands, and OSError.
     """

@@ -121,7 +121,7 @@ class _Outdated(Struct, frozen=True):
 def convert(
     logs: Mapping[bytes, Path], filesystem: FileSystem, cipher: Cipher, told: Callable[[Conversion], object]
 ) -> None:
-    """Seals everything in the directories of logs with `cipher`. Nobody may have one of them open.
+    """Seal everything in the directories of logs with `cipher`. Nobody may have one of them open.
 
     Raises: StorageError; when no key fits a segment, before anything is changed.
     """

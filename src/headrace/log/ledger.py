@@ -67,14 +67,14 @@ class Ledger(LogCounts):
         return sequence >= self.floor and sequence not in self.removed
 
     def count(self, scan: Scan, base: int) -> None:
-        """Takes over what a census found in a segment."""
+        """Take over what a census found in a segment."""
         self.occupancy.add(base, scan.messages, scan.record_bytes)
         self.messages += scan.messages
         self.bytes += scan.message_bytes
         self.expiring += scan.expiring
 
     def withdraw(self, scan: Scan, base: int) -> None:
-        """Takes out what `Scan.withdraw` found in a segment."""
+        """Take out what `Scan.withdraw` found in a segment."""
         self.occupancy.add(base, -scan.messages, -scan.record_bytes)
         self.messages -= scan.messages
         self.bytes -= scan.message_bytes
@@ -83,7 +83,7 @@ class Ledger(LogCounts):
     # ---- removals ---------------------------------------------------------------------------
 
     def forget(self, outline: Outline, *, is_first: bool) -> None:
-        """Takes a live message out; the first one raises the floor."""
+        """Take a live message out; the first one raises the floor."""
         sequence = outline.sequence
         self.messages -= 1
         self.bytes -= outline.size
@@ -97,7 +97,7 @@ class Ledger(LogCounts):
             add_to_ranges(self.ranges, sequence, sequence)
 
     def forget_first(self, scan: Scan, base: int) -> None:
-        """Takes out what `Scan.drop` took from the front, in a segment."""
+        """Take out what `Scan.drop` took from the front, in a segment."""
         self.occupancy.take_out_first(base, scan.messages, scan.record_bytes)
         self.messages -= scan.messages
         self.bytes -= scan.message_bytes
@@ -105,7 +105,7 @@ class Ledger(LogCounts):
         self.raise_floor(scan.last_message + 1)
 
     def raise_floor(self, floor: int) -> None:
-        """Gives up every sequence below; their messages must be out of the counts by now."""
+        """Give up every sequence below; their messages must be out of the counts by now."""
         if floor <= self.floor:
             return
         if floor >> 12 != self.floor >> 12:
@@ -260,7 +260,7 @@ class Checkpoint:
 
 
 def add_to_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Adds a run to a list of them; one that goes on where the last ends becomes part of it."""
+    """Add a run to a list of them; one that goes on where the last ends becomes part of it."""
     if ranges and ranges[-1][1] + 1 == first:
         ranges[-1] = (ranges[-1][0], last)
     else:

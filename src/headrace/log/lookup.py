@@ -61,7 +61,7 @@ class Lookup:
             return None
 
     def _last_live(self) -> StoredMessage | None:
-        """Looks from the last mark of the index backwards."""
+        """Look from the last mark of the index backwards."""
         end = self._ledger.last_sequence
         for segment in reversed(self._segments.all):
             for start in [*reversed(segment.index.sequences), segment.base]:

@@ -142,7 +142,7 @@ class MemoryLog:
         return first
 
     def _check_room(self, batch: Sequence[NewMessage]) -> None:
-        """Plays the batch through under `Discard.NEW`. Raises: LogFull."""
+        """Play the batch through under `Discard.NEW`. Raises: LogFull."""
         limits = self._limits
         count, total = self._table.messages, self._table.size
         most = max(limits.max_messages, count)  # more only when the limit is younger than they are
@@ -194,7 +194,7 @@ class MemoryLog:
         return removed
 
     def _make_fit(self, subjects: Iterable[bytes]) -> None:
-        """Removes what is over the limits: of these subjects first, then the oldest, never the newest.
+        """Remove what is over the limits: of these subjects first, then the oldest, never the newest.
 
         Under `Discard.NEW` only what is over the limit of its subject.
         """

@@ -208,7 +208,7 @@ class Packer:
         return self._size
 
     def add(self, data: bytes) -> None:
-        """Takes more of what the segment holds, and writes the frames that it fills; raises as `write`."""
+        """Take more of what the segment holds, and write the frames that it fills; raises as `write`."""
         self._rest += data
         while len(self._rest) >= FRAME:
             self._put(bytes(self._rest[:FRAME]))
@@ -228,7 +228,7 @@ class Packer:
         self._write(raw)
 
     def finish(self, opener: Transform | None) -> Packed:
-        """Writes the rest, and what is behind the frames."""
+        """Write the rest, and what is behind the frames."""
         if self._rest:
             self._put(bytes(self._rest))
             self._rest.clear()

@@ -169,7 +169,7 @@ class MessageLog(Protocol):
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        """Takes effect at once, as opening with limits does: what is over them is removed, oldest first, and
+        """Take effect at once, as opening with limits does: what is over them is removed, oldest first, and
         what is over its age by the log's clock. With `Discard.NEW` what is there may stay over `max_messages`
         and `max_bytes`; then nothing is taken that would make it more.
         """
@@ -187,7 +187,7 @@ class MessageLog(Protocol):
 
     @property
     def reads(self) -> LogReads | None:
-        """Reads single messages in compiled code, until the log is closed; None: its files are not open."""
+        """Read single messages in compiled code, until the log is closed; None: its files are not open."""
 
     def read_from(
         self,
@@ -238,21 +238,21 @@ class MessageLog(Protocol):
         """Yield each matching subject with the number of its messages, in no order; no message is read."""
 
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
-        """Removes one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
+        """Remove one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
 
     def remove(self, sequences: Iterable[int]) -> int:
-        """Removes these messages, those that are there; returns how many. More than 10,000 of them are not
+        """Remove these messages, those that are there; return how many. More than 10,000 of them are not
         all or nothing.
         """
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
-        """Removes what matches, below sequence `up_to`, but for the last `keep` of it; returns how many.
+        """Remove what matches, below sequence `up_to`, but for the last `keep` of it; return how many.
 
         "It" is what matches and is below. A full purge keeps the last sequence.
         """
 
     def expire(self, now_ns: int) -> int:
-        """Removes what is over its age or TTL, the newest message too; returns how many.
+        """Remove what is over its age or TTL, the newest message too; return how many.
 
         A message is over when `now_ns` is its time and its age, or later.
         """
@@ -271,7 +271,7 @@ class MessageLog(Protocol):
     def state(self) -> LogState: ...
 
     def when_opened(self, function: Callable[[], object]) -> None:
-        """Calls it before any other answer needs its messages, and before any change: at once, but for a
+        """Call it before any other answer needs its messages, and before any change: at once, but for a
         log that opens its files when they are first needed. That call raises what the function raises.
         """
 
@@ -292,8 +292,9 @@ class MessageLog(Protocol):
         """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
-        """Has `submit` do what `sync` would, if it is one sync of one file; None: `sync` is to be called. The
-        owner's thread alone, and `end_sync` before the next one; anything else may be called meanwhile.
+        """Have `submit` do what `sync` would, if it is one sync of one file; None: `sync` is to be called.
+
+        The owner's thread alone, and `end_sync` before the next one; anything else may be called meanwhile.
         """
 
     def end_sync(self, job: SyncJob) -> StorageError | None:
@@ -302,10 +303,10 @@ class MessageLog(Protocol):
         """
 
     def sync(self) -> int:
-        """Forces everything up to the `written` it read first to disk and returns that. Any thread."""
+        """Force everything up to the `written` it read first to disk and return that. Any thread."""
 
     def close(self) -> None:
-        """Syncs (but for `never`) and gives everything back. Safe to call twice; other calls: LogClosed."""
+        """Sync (but for `never`) and give everything back. Safe to call twice; other calls: LogClosed."""
 
 
 def size_of(message: StoredMessage | NewMessage, weights: Weights = PLAIN) -> int:

@@ -72,7 +72,7 @@ class Reader:
     def walk(
         self, sequence: int, window: int, step: Callable[[Scan, bytes, bool], bool], most_bytes: int = 1 << 62
     ) -> tuple[int, list[tuple[int, int]]]:
-        """Hands buffers to `step` from a sequence on, until it says True or `most_bytes` are read.
+        """Hand buffers to `step` from a sequence on, until it says True or `most_bytes` are read.
 
         `window`: bytes that hold what is looked for if the place of `sequence` is known, else more are read.
         Gives the sequence to go on from and the ranges that were unreadable on the way.

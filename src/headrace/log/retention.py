@@ -229,7 +229,7 @@ class Retention:
         return found[-1].sequence
 
     def check_room(self, limits: Limits, batch: Sequence[NewMessage]) -> None:
-        """Plays a batch through under `Discard.NEW`. Raises: LogFull."""
+        """Play a batch through under `Discard.NEW`. Raises: LogFull."""
         count, total = self._ledger.messages, self._ledger.bytes
         most = max(limits.max_messages, count)  # more only when the limit is younger than they are
         per_subject = limits.max_messages_per_subject

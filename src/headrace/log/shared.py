@@ -25,7 +25,7 @@ class SharedStore:
         self._store: LogStore | None = None
 
     def acquire(self) -> bool:
-        """Opens the store; False while another process has it. Raises: StorageError."""
+        """Open the store; False while another process has it. Raises: StorageError."""
         try:
             self.take()
         except StoreLocked:
@@ -33,7 +33,7 @@ class SharedStore:
         return True
 
     def take(self) -> None:
-        """Opens the store. Raises: StoreLocked while another process has it, StorageError."""
+        """Open the store. Raises: StoreLocked while another process has it, StorageError."""
         if self._store is None:
             self._store = self._open_store()
 

@@ -63,10 +63,10 @@ class LogStore(Protocol):
         """Return the names of all logs, open or not, sorted."""
 
     def remove(self, name: bytes) -> bool:
-        """Closes a log and deletes all of it; it does not come back after a crash. False: there is none."""
+        """Close a log and delete all of it; it does not come back after a crash. False: there is none."""
 
     def close(self) -> None:
-        """Closes every log. Safe to call twice. Raises: StorageError of the first that failed to sync."""
+        """Close every log. Safe to call twice. Raises: StorageError of the first that failed to sync."""
 
 
 class MemoryStore:
@@ -233,7 +233,7 @@ class FileStore:
             raise failed
 
     def _leave_mark(self) -> None:
-        """Says which logs are durable: those closed now, and those that nobody opened. Raises: OSError."""
+        """Say which logs are durable: those closed now, and those that nobody opened. Raises: OSError."""
         for name, log in self._logs.items():
             entry = self._entries.get(name)
             if entry is not None and log.left is not None:
@@ -292,7 +292,7 @@ class FileStore:
         return next(name for n in range(len(taken) + 1) if (name := f"{_REMOVED}{n}") not in taken)
 
     def _sweep(self) -> None:
-        """Deletes what removed logs left behind."""
+        """Delete what removed logs left behind."""
         try:
             entries = self._files.listdir(self._home)
             for entry in entries:
@@ -371,7 +371,7 @@ def _check_name(name: bytes) -> None:
 
 
 def _is_open(log: MessageLog) -> bool:
-    """Logs may be closed by who uses them; the port has no other way to ask."""
+    """Close no log: that is left to those who use them; the port has no other way to ask."""
     try:
         log.next_expiry()
     except LogClosed:

@@ -59,7 +59,7 @@ class Pipeline:
         self._add("transforms", name, {"sql": query, **keys})
 
     def transform(self, *views: str, **keys: object) -> Callable[[Function], Function]:
-        """Decorates a function of frames that gives a frame; the view has its name: options, watermark."""
+        """Decorate a function of frames that gives a frame; the view has its name: options, watermark."""
         at = _caller()
 
         def note(function: Function) -> Function:
@@ -83,7 +83,7 @@ class Pipeline:
         self._add("sinks", name, {"from": view, **keys})
 
     def writer(self, view: str, **keys: object) -> Callable[[Function], Function]:
-        """Decorates a function of frame and batch number that is a sink: arguments, mode, trigger."""
+        """Decorate a function of frame and batch number that is a sink: arguments, mode, trigger."""
         at = _caller()
 
         def note(function: Function) -> Function:

@@ -61,7 +61,7 @@ class Table:
 
     @property
     def fingerprint(self) -> str:
-        """Says whether it is still the same rows in the same order."""
+        """Say whether it is still the same rows in the same order."""
         names = "\n".join(f"{Path(file.path).name} {file.rows}" for file in self.files)
         return hashlib.sha256(names.encode()).hexdigest()[:16]
 

@@ -92,7 +92,7 @@ class Channel:
         return messages
 
     def say(self, *message: object) -> None:
-        """Waits until the system has taken it. To an end that is gone nothing is said: `take` will tell."""
+        """Wait until the system has taken it. To an end that is gone nothing is said: `take` will tell."""
         try:
             self.sock.sendall(_packed(message))
         except (BrokenPipeError, ConnectionResetError):

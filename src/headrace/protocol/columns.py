@@ -259,7 +259,7 @@ def pack(builder: ColumnsBuilder) -> bytes:
 
 
 def send(builder: ColumnsBuilder, out: Outgoing, inbox: bytes) -> int:
-    """Publishes what was added to a builder; gives bytes of headers and stream. Raises: ValueError."""
+    """Publish what was added to a builder; return bytes of headers and stream. Raises: ValueError."""
     return builder.send(out, inbox, BLOCK, _head(Counts(*builder.counts())), _END)
 
 

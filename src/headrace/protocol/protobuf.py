@@ -103,37 +103,37 @@ def _field(number: int, kind: _Kind) -> Any:
 
 
 def text(number: int) -> bytes:
-    """Declares a string field, kept as the bytes that came: never decoded, so never badly encoded."""
+    """Declare a string field, kept as the bytes that came: never decoded, so never badly encoded."""
     return _field(number, _BYTES)  # type: ignore[no-any-return]
 
 
 def blob(number: int) -> bytes:
-    """Declares a bytes field."""
+    """Declare a bytes field."""
     return _field(number, _BYTES)  # type: ignore[no-any-return]
 
 
 def boolean(number: int) -> bool:
-    """Declares a bool field; any varint but 0 is true."""
+    """Declare a bool field; any varint but 0 is true."""
     return _field(number, _BOOL)  # type: ignore[no-any-return]
 
 
 def int32(number: int) -> int:
-    """Declares an int32 or enum field; of a longer varint the low 32 bits count."""
+    """Declare an int32 or enum field; of a longer varint the low 32 bits count."""
     return _field(number, _INT32)  # type: ignore[no-any-return]
 
 
 def int64(number: int) -> int:
-    """Declares an int64 field."""
+    """Declare an int64 field."""
     return _field(number, _INT64)  # type: ignore[no-any-return]
 
 
 def uint32(number: int) -> int:
-    """Declares a uint32 field; of a longer varint the low 32 bits count."""
+    """Declare a uint32 field; of a longer varint the low 32 bits count."""
     return _field(number, _UINT32)  # type: ignore[no-any-return]
 
 
 def uint64(number: int) -> int:
-    """Declares a uint64 field."""
+    """Declare a uint64 field."""
     return _field(number, _UINT64)  # type: ignore[no-any-return]
 
 

@@ -328,7 +328,7 @@ _RANGE: Final = rb"([0-9]{1,19})(?:-([0-9]{1,19}))?"
 
 
 def add_damage(ranges: Ranges, sequences: Iterable[int]) -> None:
-    """Adds sequences, ascending and above those before, as ranges; what is there already stays as it is."""
+    """Add sequences, ascending and above those before, as ranges; what is there already stays as it is."""
     for sequence in sequences:
         if ranges and sequence <= ranges[-1][1] + 1:
             ranges[-1] = ranges[-1][0], max(ranges[-1][1], sequence)
@@ -337,7 +337,7 @@ def add_damage(ranges: Ranges, sequences: Iterable[int]) -> None:
 
 
 def merge_damage(parts: Damage, into: dict[bytes, Ranges]) -> None:
-    """Adds what one end reported; a part that was read twice is there once."""
+    """Add what one end reported; a part that was read twice is there once."""
     for channel, ranges in parts:
         merged: Ranges = []
         for first, last in sorted([*into.get(channel, ()), *ranges]):

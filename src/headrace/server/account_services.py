@@ -53,7 +53,7 @@ class Hearing(Protocol):
     """A service that can do without requests for a moment."""
 
     def hear(self, *, on: bool) -> None:
-        """Begins or ends its subscription to requests."""
+        """Begin or end its subscription to requests."""
 
 
 class HostedAccounts:
@@ -100,7 +100,7 @@ class HostedAccounts:
                     )
 
     def hear_anew(self, change: Callable[[], object]) -> None:
-        """Calls `change` while no service listens to requests."""
+        """Call `change` while no service listens to requests."""
         hearing = [host.service for host in self._hosts.values() if isinstance(host.service, Hearing)]
         for service in hearing:
             service.hear(on=False)

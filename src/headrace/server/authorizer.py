@@ -93,7 +93,7 @@ class ExternalAuthorizer:
                 )
 
     async def load(self, accounts: Iterable[str]) -> None:
-        """Has these accounts here, as far as there are tokens of them; of the others the log says why not."""
+        """Load these accounts, as far as there are tokens of them; the log says why others are not there."""
         if self.operator is None:
             return
         for key in accounts:

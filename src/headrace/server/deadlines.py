@@ -38,7 +38,7 @@ class Deadlines:
         self._loop = loop
 
     def set(self, owner: Hashable, seconds: float, call: Callable[[], object]) -> int:
-        """Calls `call` when the time is over; returns what `drop` is to be given for that not to happen."""
+        """Call `call` when the time is over; return what `drop` is to be given for that not to happen."""
         slot = int((self._clock() + seconds) * SLOTS) + 1
         due = self._slots.get(slot)
         if due is None:

@@ -73,7 +73,7 @@ class Disconnects:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, links: Iterable[Link]) -> None:
-        """Closes what the end of a tick found doomed, or lets it drain first."""
+        """Close what the end of a tick found doomed, or let it drain first."""
         for link in links:
             if link.session is None:  # it has ended already
                 continue
@@ -94,7 +94,7 @@ class Disconnects:
                 self._draining[connection] = self._server.loop.time() + connection.write_deadline
 
     def go_on(self) -> None:
-        """Closes those that have drained."""
+        """Close connections that have drained."""
         if not self._draining:
             return
         for connection in list(self._draining):

@@ -59,7 +59,7 @@ async def secure(
     peer_name: str | None = None,
     limit: asyncio.Timeout | None = None,
 ) -> None:
-    """Hands a connection to its protocol when its handshake has ended well, within `seconds`.
+    """Hand a connection to its protocol when its handshake has ended well, within `seconds`.
 
     `peer_name`: this side connected, to a server whose certificate must have this name; None: it accepted.
     `limit`: the caller's for more than this; what the check of the peer takes is put on top of it.

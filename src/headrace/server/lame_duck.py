@@ -36,7 +36,7 @@ class Sleep(Protocol):
 
 
 async def leave(server: _Server, sleep: Sleep | None = None) -> None:
-    """Tells the clients, waits for the grace period, closes them spread over the rest of the time.
+    """Tell the clients, wait for the grace period, close them spread over the rest of the time.
 
     Without clients it returns at once, and when the server is stopped meanwhile. The caller closes the
     listener before and stops the server afterwards. `sleep`: what waits, in tests.

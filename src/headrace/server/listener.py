@@ -193,7 +193,7 @@ class Listener(Acceptor):
         return sock
 
     def _serve(self, session: ClientSession, number: int, poller: Poller, seen: bytes = b"") -> None:
-        """Gives a plain connection to the poller."""
+        """Give a plain connection to the poller."""
         try:
             session.transport = EpollTransport(poller, session.link, number)
         except OSError as error:

@@ -252,7 +252,7 @@ def open_leafs(server: LeafsServer, options: LeafNodeOptions | None) -> LeafNode
 
 
 def drop_unpinned(server: _PeerHosts) -> None:
-    """Ends the connections of clients and servers whose keys `pinned_certs` does not list any more."""
+    """End the connections of clients and servers whose keys `pinned_certs` does not list any more."""
     for host in server.peer_hosts:
         for connection in host.connections:
             if not connection.is_pinned:

@@ -89,7 +89,7 @@ def make_formatter(options: Options) -> LineFormatter:
 
 
 def relay(level: int, line: str) -> None:
-    """Writes a line that a process of this server has formatted already."""
+    """Write a line that a process of this server has formatted already."""
     record = logging.makeLogRecord(
         {"levelno": level, "levelname": logging.getLevelName(level), "msg": line, _RELAYED: line}
     )

@@ -43,7 +43,7 @@ class PollerLoop(asyncio.SelectorEventLoop):
         super().__init__(self._front)
 
     def sleep_in(self, poller: Poller, settle: Callable[[], object]) -> bool:
-        """Calls `settle` at once whenever the poller is due. False: the loop has a poller already."""
+        """Call `settle` at once whenever the poller is due. False: the loop has a poller already."""
         if self._front.poller is not None:
             return False
         poller.host(self._front.fileno())

@@ -58,7 +58,7 @@ def judge_clients(server: ClientsServer, before: Mapping[Access, Authenticator])
 
 
 def close_excess(server: ClientsServer) -> int:
-    """Closes the youngest connections where there are more than `max_connections`; returns how many."""
+    """Close the youngest connections where there are more than `max_connections`; return how many."""
     most = server.options.max_connections
     sessions = _open(server)
     elsewhere = server.worker.connections_elsewhere if server.worker is not None else 0

@@ -45,14 +45,14 @@ class Surroundings(Protocol):
         """Do what is due before the first client: everything else is ready."""
 
     def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
-        """Checks what of the changed options concerns it, and gives what takes them over.
+        """Check what of the changed options concerns it, and give what takes them over.
 
         Raises: StartError; nothing has changed then.
         """
 
 
 def reload(server: Server) -> None:
-    """Reads the server's configuration file again and takes over what has changed.
+    """Read the server's configuration file again and take over what has changed.
 
     Raises: ConfigError for a file that is wrong; StartError where there is no file, where a change needs a
     restart, and for certificates and log files that cannot be used. Nothing has changed then.
@@ -68,7 +68,7 @@ def reload(server: Server) -> None:
 
 
 def change_options(server: Server, new: Options) -> None:
-    """Takes over everything in which `new` differs.
+    """Take over everything in which `new` differs.
 
     Raises: ConfigError, StartError; nothing has changed then.
     """

@@ -84,7 +84,7 @@ class ServiceHost:
         function()
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
-        """Calls `function` once, not before `seconds` are over and never after the service was stopped."""
+        """Call `function` once, not before `seconds` are over and never after the service was stopped."""
         return self._timers.call_later(seconds, function)
 
     # -- life -------------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ class ClientSession(ConnectionLog):
         self._arm(first * (1 + self.cid % 256 / 1280), self._ping_due)
 
     def _ping_due(self) -> None:
-        """Sends a PING unless the client was heard of, or gives it up."""
+        """Send a PING unless the client was heard of, or give it up."""
         options = self._server.options
         interval = self.access.ping_interval
         interval_ns = int(interval * 1e9)

@@ -90,7 +90,7 @@ class ServerTLS:
 
 
 def make_contexts(options: Options) -> Contexts:
-    """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
+    """Read all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
     routes = options.cluster.tls if options.cluster else None
     leafs = options.leafnodes.tls if options.leafnodes else None

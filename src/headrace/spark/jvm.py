@@ -97,7 +97,7 @@ _jvm: Final = _JVM()
 
 
 def start_jvm(conf: SparkConf, output: IO[bytes] | None = None) -> object:
-    """Starts it and connects to it; gives the gateway. `output` takes what it prints.
+    """Start it and connect to it; return the gateway. `output` takes what it prints.
 
     Raises: SparkSourceError if it does not start, or has been ended.
     """
@@ -105,7 +105,7 @@ def start_jvm(conf: SparkConf, output: IO[bytes] | None = None) -> object:
 
 
 def end_jvm() -> None:
-    """Ends the JVM that was started here, if there is one, and lets none be started after it. It is gone when
+    """End the JVM that was started here, if there is one, and let none be started after it. It is gone when
     this returns; sessions in it can not be used any more.
     """
     _jvm.end()

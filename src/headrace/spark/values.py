@@ -162,7 +162,7 @@ def _json_reader(kind: DataType) -> Callable[[bytes], Any]:
 
 
 def _maker(kind: DataType) -> _Make:
-    """Takes a JSON value of exactly this type or null; raises ValueError for any other.
+    """Take a JSON value of exactly this type or null. Raises: ValueError for any other.
 
     PyArrow would take more than that: 1.5 for a whole number, a list for a structure.
     """

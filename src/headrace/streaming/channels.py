@@ -194,7 +194,7 @@ class Channels:
         return channel
 
     def recover(self, created: Mapping[bytes, int]) -> None:
-        """Opens every channel that the store has; `created` says when each was made. Raises: LogError."""
+        """Open every channel that the store has; `created` says when each was made. Raises: LogError."""
         for name in self._store.names():
             if is_channel_name(name):
                 channel = self._open(name)
@@ -223,7 +223,7 @@ class Channels:
         return channel
 
     def delete(self, channel: Channel, done: Callable[[LogError | None], None]) -> None:
-        """Removes a channel and its messages, and calls `done` then; it is refused to everybody until then.
+        """Remove a channel and its messages, and call `done` then; it is refused to everybody until then.
 
         The caller has ended its subscriptions. That they and its incarnation are gone is durable first: a
         crash on the way leaves no subscription of a channel that is gone, and no new channel that passes for

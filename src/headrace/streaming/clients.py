@@ -233,7 +233,7 @@ class Clients:
     # -- liveness --------------------------------------------------------------------------------------
 
     def ping(self, delivery: Delivery) -> None:
-        """Tells a client whether it is still the registered one; a failing one is heartbeated at once."""
+        """Tell a client whether it is still the registered one; a failing one is heartbeated at once."""
         if not delivery.payload:
             return
         try:

@@ -52,7 +52,7 @@ def _matching(name: bytes, limits: StoreLimits) -> list[str]:
 
 
 def _width(pattern: str) -> list[int]:
-    """Sorts the narrower pattern first: at the first token that differs a literal, then `*`, then `>`."""
+    """Sort the narrower pattern first: at the first token that differs a literal, then `*`, then `>`."""
     return [{b"*": 1, b">": 2}.get(token, 0) for token in tokens(pattern.encode())]
 
 

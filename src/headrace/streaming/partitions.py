@@ -75,7 +75,7 @@ class Partitions:
         return {self._subject: self._asked, self._inbox: self._answered}
 
     def check(self, then: Callable[[], object]) -> None:
-        """Tells the others the list; `then` is called when they had the time to object."""
+        """Tell the others the list; `then` is called when they had the time to object."""
         self._tell()
 
         def serve() -> None:

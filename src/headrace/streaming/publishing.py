@@ -53,7 +53,7 @@ class Publisher:
         """
 
     def receive(self, run: Gathered[Delivery]) -> None:
-        """Checks publications; what is good waits for `flush`, the rest is refused at once."""
+        """Check publications; what is good waits for `flush`, the rest is refused at once."""
         sort_publications(
             run,
             self._batches,

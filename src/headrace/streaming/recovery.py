@@ -67,7 +67,7 @@ class Recovery:
         """The last sequence that each member of a group was sent, and whether that is certain."""
 
     def run(self, state: ServiceState) -> None:
-        """Brings everything back; then what is past due is sent again, and only after that anything new."""
+        """Bring everything back; then what is past due is sent again, and only after that anything new."""
         for info in state.clients.values():
             if is_publishable(info.hb_inbox):
                 self._clients.add(info)

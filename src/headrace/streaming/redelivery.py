@@ -38,7 +38,7 @@ class Redelivery:
     # -- timers ----------------------------------------------------------------------------------------
 
     def arm(self, subscription: Subscription, due_ns: int) -> None:
-        """Looks at what is pending at `due_ns`, or earlier if it was to already."""
+        """Look at what is pending at `due_ns`, or earlier if it was to already."""
         if subscription.timer is not None:
             if subscription.timer_due <= due_ns:
                 return
@@ -65,7 +65,7 @@ class Redelivery:
             self.arm(subscription, min(subscription.pending.values()))
 
     def _again(self, subscription: Subscription, sequence: int) -> bool:
-        """Sends one expired message again, in a group to its best member; False when it cannot be read."""
+        """Send one expired message again, in a group to its best member; False when it cannot be read."""
         target = subscription
         if subscription.group is not None:
             target = subscription.group.best(force=True) or subscription
@@ -135,7 +135,7 @@ class Redelivery:
     # -- a member left ---------------------------------------------------------------------------------
 
     def spread(self, pending: dict[int, int], counts: dict[int, int], members: list[Subscription]) -> None:
-        """Gives a leaving member's pending messages to the others in turn, to be sent again soon."""
+        """Give a leaving member's pending messages to the others in turn, to be sent again soon."""
         due = self._context.now_ns() + MOVED_DELAY_NS
         for position, sequence in enumerate(sorted(pending)):
             members[position % len(members)].adopt(sequence, due, counts.get(sequence, 0))

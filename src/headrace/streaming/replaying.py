@@ -84,7 +84,7 @@ class Replay:
         self._pages = by_time(spans, room) if is_timed and len(spans) > 1 else by_channel(spans, room)
 
     def send_page(self, host: Host) -> tuple[int, int] | None:
-        """Sends the next page; messages and bytes of it, 0 of what had none. None: that was all.
+        """Send the next page; messages and bytes of it, 0 of what had none. None: that was all.
 
         Raises: LogError.
         """
@@ -110,7 +110,7 @@ class Replay:
         return count, size
 
     def _send(self, host: Host, name: bytes, messages: StoredMessages[StoredMessage], most: int) -> int:
-        """Sends the first `most` messages, or makes columns of them; gives bytes that were sent."""
+        """Send the first `most` messages, or make columns of them; return bytes that were sent."""
         builder = self._columns
         if builder is None:
             start = message_start(name)
@@ -123,7 +123,7 @@ class Replay:
             size += self._flush(host)
 
     def _flush(self, host: Host) -> int:
-        """Sends the columns that were begun."""
+        """Send the columns that were begun."""
         builder = self._columns
         if builder is None or not builder.rows:
             return 0
@@ -169,7 +169,7 @@ class Replays:
         return len(self._open)
 
     def receive(self, delivery: Delivery) -> None:
-        """Takes a request; the first messages go out in the next tick."""
+        """Take a request; the first messages go out in the next tick."""
         if not is_publishable(delivery.reply):
             self._context.note.debug("Replay request without a reply subject ignored")
             return
@@ -245,7 +245,7 @@ class Replays:
         self._look_again(min(max(2 * self._wait, _FIRST_WAIT), _LONGEST_WAIT) if all_wait else 0.0)
 
     def _serve(self, replay: Replay) -> tuple[int, int] | None:
-        """Sends a page, or the end and then gives None."""
+        """Send a page, or the end and then return None."""
         try:
             sent = replay.send_page(self._context.host)
             end = replay.end() if sent is None else None

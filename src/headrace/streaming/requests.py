@@ -33,7 +33,7 @@ class Requests:
         return self._prefix + b"*"
 
     def ask(self, subject: bytes, timeout: float, done: Answered, payload: bytes = b"") -> bytes:
-        """Sends a request; `done(True)` on the first answer, `done(False)` after `timeout` s without one.
+        """Send a request; `done(True)` on the first answer, `done(False)` after `timeout` s without one.
 
         Where nobody listens it is `done(False)` at once: whoever went without a word is not waited for.
         """

@@ -103,7 +103,7 @@ class StreamingService:
     # -- life ------------------------------------------------------------------------------------------
 
     def start(self, host: Host) -> None:
-        """Recovers, subscribes, and says so. Raises: StartError, in the reference's words."""
+        """Recover, subscribe, and say so. Raises: StartError, in the reference's words."""
         try:
             self._start(host)
         except LogError as error:
@@ -139,7 +139,7 @@ class StreamingService:
         self._open()
 
     def _open(self) -> None:
-        """Reads the store, and serves. Raises: StartError, LogError."""
+        """Read the store, and serve. Raises: StartError, LogError."""
         self._note.info("Recovering the state...")
         state = self._load()
         self._compose(state)
@@ -171,7 +171,7 @@ class StreamingService:
         self._context.host.when_heard(self._note_ready)
 
     def stop(self) -> None:
-        """Makes durable what was received and answers who waits for it; clients stay registered."""
+        """Make durable what was received and answer who waits for it; clients stay registered."""
         if not self._routes:
             return
         if self._state == self._active:  # else it was still finding out whether it may serve
@@ -207,7 +207,7 @@ class StreamingService:
         self._committer.begin_turn()
 
     def end_turn(self, *, is_last: bool) -> None:
-        """Answers what one quick sync makes durable at once (`log.committer`)."""
+        """Answer what one quick sync makes durable at once (`log.committer`)."""
         self._committer.end_turn(is_last=is_last)
 
     def _round(self) -> bool:

@@ -80,7 +80,7 @@ class Span:
         return max(self.stop - (self.held or self.position), 0)
 
     def settle(self, *, is_timed: bool) -> None:
-        """Finds both ends. Raises: LogError."""
+        """Find both ends. Raises: LogError."""
         request, log = self._request, self.channel.log
         state = log.state()
         self.stop = min(self.stop, (request.end_sequence or LATEST) + 1)
@@ -98,7 +98,7 @@ class Span:
             self._keep_last()
 
     def _skip(self, *, is_timed: bool) -> None:
-        """Goes on behind the message that an earlier part of the replay ended with."""
+        """Go on behind the message that an earlier part of the replay ended with."""
         after = self._request.after
         if after is None:
             return
@@ -112,7 +112,7 @@ class Span:
             self.position = self.stop
 
     def _keep_last(self) -> None:
-        """Moves the beginning to the last message that is there; looks further and further back."""
+        """Move the beginning to the last message that is there; look further and further back."""
         width = 1
         while self.position < self.stop:
             start = max(self.position, self.stop - width)
@@ -196,7 +196,7 @@ class _Source:
         return self._place < len(self._ahead)
 
     def fill(self) -> Pages:
-        """Reads ahead until there is a message or the end; a tick may end in between."""
+        """Read ahead until there is a message or the end; a tick may end in between."""
         most = min(max(self._share // 64, 1), PAGE)
         self._ahead, self._place = [], 0
         while not self._ahead and self.span.position < self.span.stop:
@@ -206,7 +206,7 @@ class _Source:
             self._ahead = [self._ahead[0]._replace(payload=b"", headers=_TO_BE_READ)]
 
     def enter(self, heap: list[tuple[int, bytes, int, _Source]]) -> None:
-        """Puts the source where its next message belongs; a source that is at its end stays out."""
+        """Put the source where its next message belongs; a source that is at its end stays out."""
         self.span.held = 0
         if self.has_more:
             message = self._ahead[self._place]

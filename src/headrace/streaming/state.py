@@ -156,14 +156,14 @@ def snapshot(state: ServiceState) -> list[NewMessage]:
 
 
 def write_state(log: MessageLog, state: ServiceState) -> None:
-    """Replaces what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
+    """Replace what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
     first = log.append(change_log.twice(snapshot(state)))
     log.sync()
     log.purge(up_to=first)
 
 
 def write_imported(store: LogStore, state: ServiceState) -> None:
-    """Makes `state` the streaming state of a store that no service has open. Raises: LogError."""
+    """Make `state` the streaming state of a store that no service has open. Raises: LogError."""
     log = store.open(STATE_LOG)
     write_state(log, state)
 

@@ -190,7 +190,7 @@ class Subscriptions:
         return last
 
     def attach(self, subscription: Subscription, client: Client, ack_inbox: bytes, *, fresh: bool) -> None:
-        """Enters a subscription of a connected client everywhere it is looked up."""
+        """Enter a subscription of a connected client everywhere it is looked up."""
         channel, group = subscription.channel, subscription.group
         subscription.client = client
         subscription.ack_inbox = ack_inbox
@@ -206,7 +206,7 @@ class Subscriptions:
             self.enter(subscription)
 
     def enter(self, subscription: Subscription) -> None:
-        """Counts a subscription, online or not, among its channel's."""
+        """Count a subscription, online or not, among its channel's."""
         channel = subscription.channel
         channel.subscriptions += 1
         if subscription.group is None:
@@ -333,7 +333,7 @@ class Subscriptions:
             self._deliverer.wake(subscription)
 
     def _leave(self, subscription: Subscription, *, forget: bool) -> None:
-        """Takes a subscription offline if it is durable and not to be forgotten, and else ends it."""
+        """Take a subscription offline if it is durable and not to be forgotten, and else end it."""
         self._detach(subscription)
         if subscription.group is not None:
             self._leave_group(subscription, subscription.group, forget=forget)

@@ -96,7 +96,7 @@ def archive(
     limits: FileLimits | None = None,
     progress: Callable[[Progress], object] = lambda _progress: None,
 ) -> ArchiveReport:
-    """Brings a table up to where its stream is now, making it when there is none.
+    """Bring a table up to where its stream is now, making it when there is none.
 
     `retain`: see `headrace.tables.retention`; None leaves it as it is ("stream" for a new table).
     `restart`: when the stream was deleted and made again, begin again, too; what the table had is removed.
@@ -161,7 +161,7 @@ class _Run:
         return state
 
     def begin(self, retain: str | None, *, restart: bool) -> None:
-        """Finds the table or makes it; begins it again, or sets another rule, where that is asked for."""
+        """Find the table or make it; begin it again, or set another rule, where that is asked for."""
         stream, state = self._source.stream, self._state
 
         def change(current: Manifest | None) -> Manifest:
@@ -196,7 +196,7 @@ class _Run:
             )
 
     def copy(self) -> None:
-        """Reads what is not archived and commits it, file by file."""
+        """Read what is not archived and commit it, file by file."""
         span = self._span
         if span.first >= span.end:
             return
@@ -227,7 +227,7 @@ class _Run:
         self._progress(Progress(span.first, span.at, span.end, report.rows, report.bytes))
 
     def _commit(self, file: DataFile | None, first: int, end: int) -> None:
-        """Adds a file (None: nothing was there) and says that everything below `end` is archived."""
+        """Add a file (None: nothing was there) and say that everything below `end` is archived."""
         store, report = self._writer.store, self.report
         report.damaged = add_ranges(report.damaged, tuple(self._span.damaged))
 

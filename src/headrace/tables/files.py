@@ -118,7 +118,7 @@ class FileWriter:
         return self._draft.tell() >= self._limits.file_bytes
 
     def finish(self) -> DataFile | None:
-        """Puts the file into the table's directory, durable; None if there was no row.
+        """Put the file into the table's directory, durable; None if there was no row.
 
         It is not part of the table before a manifest names it.
         """
@@ -134,7 +134,7 @@ class FileWriter:
         return replace(made, path=key, bytes=size, sha256=self._draft.publish(key))
 
     def abort(self) -> None:
-        """Takes an unfinished file away; nothing when it is finished."""
+        """Take an unfinished file away; nothing when it is finished."""
         self._draft.discard()
 
 

@@ -55,7 +55,7 @@ def open_catalog(catalog: str) -> Any:
 
 
 def sync(table: Table, catalog: Any) -> tuple[str, int, int]:
-    """Makes the Iceberg table of a table have its files; its name, files added, files left out.
+    """Make the Iceberg table of a table have its files; its name, files added, files left out.
 
     Raises: TableMissing, StoreError; IcebergError when the catalog fails, or has another table of the name.
     """

@@ -111,7 +111,7 @@ class TableWriter:
         self.is_alone: Final = is_alone
 
     def commit(self, change: Callable[[Manifest | None], Manifest]) -> Manifest:
-        """Makes the next version of what `change` says of the newest; it is durable and in force on return.
+        """Make the next version of what `change` says of the newest; it is durable and in force on return.
 
         `change` may be called several times, with later versions, and raises TableConflict when it no longer
         fits. After a StoreError it is not known whether the change was made.
@@ -142,7 +142,7 @@ class TableWriter:
         raise TableConflict(f"{self.store.location}: other writers were quicker {ATTEMPTS} times")
 
     def swap(self, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool) -> Manifest:
-        """Puts `new` files in place of `old` ones and takes those away. `erase`: they hold removed rows.
+        """Put `new` files in place of `old` ones and take those away. `erase`: they hold removed rows.
 
         Raises: TableConflict when another writer replaced one of them first; the new files are removed then.
         """
@@ -203,7 +203,7 @@ class TableWriter:
         return self._clear(manifest, before_ns=None if self.is_alone else now - age)
 
     def _clear(self, manifest: Manifest | None, before_ns: int | None) -> int:
-        """Removes what `manifest` does not name; `before_ns`: only what is older."""
+        """Remove what `manifest` does not name; `before_ns`: only what is older."""
         named = {file.path for file in manifest.files} if manifest else set()
         replaced = {f"{REPLACED}/{one.path}" for one in manifest.retired} if manifest else set()
         newest = manifest.version if manifest else 0

@@ -92,7 +92,7 @@ class Server:
         return url
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Runs a function (or coroutine function) on the server's thread and returns its result."""
+        """Run a function (or coroutine function) on the server's thread and return its result."""
         loop = self._loop
         if loop is None:
             raise RuntimeError("the server is not running on a thread")

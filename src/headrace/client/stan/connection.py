@@ -169,7 +169,7 @@ class Client:
     # -- for the application ----------------------------------------------------------------------
 
     async def publish(self, channel: str, data: bytes) -> str:
-        """Publishes and waits until the server has stored it; the message's guid.
+        """Publish and wait until the server has stored it; the message's guid.
 
         Raises: StanTimeoutError when no acknowledgement came (it may be stored nevertheless); StanError with
         the server's text; StanConnectionLostError, StanClosedError; MaxPayloadError.
@@ -179,7 +179,7 @@ class Client:
     async def publish_async(
         self, channel: str, data: bytes, on_ack: AckHandler | None = None
     ) -> asyncio.Future[str]:
-        """Publishes, waiting only for room among the unacknowledged; a future of the guid.
+        """Publish, waiting only for room among the unacknowledged; a future of the guid.
 
         The future fails as `publish` does. `on_ack(guid, error)` is called as well, with None for success.
         Raises: StanClosedError, StanConnectionLostError, MaxPayloadError: nothing was sent.
@@ -202,7 +202,7 @@ class Client:
         ack_wait: int = 30,
         manual_acks: bool = False,
     ) -> Subscription:
-        """Subscribes to a channel; without a start it begins with the next new message.
+        """Subscribe to a channel; without a start it begins with the next new message.
 
         The callback is a function or a coroutine function; one message at a time, in order. While it waits,
         heartbeats and pings go on. Without a callback, iterate over the subscription. `ack_wait` in seconds.
@@ -272,7 +272,7 @@ class Client:
         return Replay(self.nats, self.cluster_id, request, timeout)
 
     async def close(self) -> None:
-        """Leaves the server. Subscriptions end, durable ones can be opened again; publishes in flight fail.
+        """Leave the server. Subscriptions end, durable ones can be opened again; publishes in flight fail.
 
         A second call does nothing. Raises: StanTimeoutError; StanError with the server's text; closed it is
         in any case.
@@ -304,7 +304,7 @@ class Client:
         await self._send(ack_inbox, ack)
 
     async def leave(self, subscription: Subscription, *, for_good: bool) -> None:
-        """Ends a subscription here and at the server. Raises: as `Subscription.unsubscribe`."""
+        """End a subscription here and at the server. Raises: as `Subscription.unsubscribe`."""
         self._check_open()
         if subscription not in self._subscriptions:
             raise StanError(BAD_SUBSCRIPTION)
@@ -319,7 +319,7 @@ class Client:
         )
 
     def failed(self, subscription: Subscription, what: str, error: Exception) -> None:
-        """Tells the event loop's exception handler, as asyncio does for what no caller is there for."""
+        """Tell the event loop's exception handler, as asyncio does for what no caller is there for."""
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"STAN subscription to {subscription.channel!r}: {what}", "exception": error}
         )
@@ -329,7 +329,7 @@ class Client:
     async def _register(
         self, discovery: str, request: ConnectRequest, ping_interval: float, window: int, ack_timeout: float
     ) -> None:
-        """Registers and starts what a registered connection has running."""
+        """Register and start what a registered connection has running."""
         ping_inbox = self.nats.new_inbox()
         await self._listen(request.heartbeat_inbox.decode(), self._heartbeat)
         await self._listen(ping_inbox, self._ping_answered)
@@ -366,7 +366,7 @@ class Client:
             raise translated(error) from error
 
     async def _open(self, subscription: Subscription, request: SubscriptionRequest) -> None:
-        """Asks for a subscription, its inbox being subscribed to before on the same connection, so that no
+        """Ask for a subscription, its inbox being subscribed to before on the same connection, so that no
         message can come too early."""
 
         async def arrive(message: Msg) -> None:
@@ -391,7 +391,7 @@ class Client:
         subscription.begin(answer.ack_inbox.decode())
 
     async def _disown(self, subscription: Subscription) -> None:
-        """Closes a subscription that the server may have made unknown to us; it finds it by its inbox."""
+        """Close a subscription that the server may have made unknown to us; it finds it by its inbox."""
         subject = self._subjects.sub_close_requests or self._subjects.unsub_requests
         try:
             await self._send(subject.decode(), self._farewell(subscription, subscription.inbox).encode())
@@ -472,7 +472,7 @@ class Client:
             subscription.end(self._lost)
 
     async def _let_go(self) -> None:
-        """Gives back everything of NATS."""
+        """Give back everything of NATS."""
         inboxes = [*self._inboxes, *self._subscriptions.values()]
         self._inboxes.clear()
         self._subscriptions.clear()

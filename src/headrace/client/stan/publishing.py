@@ -73,7 +73,7 @@ class Publisher:
         return len(self._on_their_way)
 
     async def publish(self, channel: str, data: bytes, on_ack: AckHandler | None) -> asyncio.Future[str]:
-        """Sends a message as soon as the window has room.
+        """Send a message as soon as the window has room.
 
         Raises: what `send` does; StanClosedError; ValueError for a channel that cannot be part of a subject.
         """
@@ -105,7 +105,7 @@ class Publisher:
         self._settle(ack.guid, StanError(ack.error.decode(errors="replace")) if ack.error else None)
 
     def end(self, reason: StanError) -> None:
-        """Fails what is on its way with `reason`, and from now on everything else as closed."""
+        """Fail what is on its way with `reason`, and from now on everything else as closed."""
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -131,7 +131,7 @@ class Publisher:
             entry.future.exception()  # whoever has a handler need not look at the future as well
 
     def _expire(self) -> None:
-        """Fails what is overdue and sets the timer for the oldest that is not."""
+        """Fail what is overdue and set the timer for the oldest that is not."""
         self._timer = None
         now = self._loop.time()
         while self._on_their_way:

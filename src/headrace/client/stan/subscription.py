@@ -37,7 +37,7 @@ class Owner(Protocol):
         """Send an acknowledgement. Raises: ClientError."""
 
     async def leave(self, subscription: Subscription, *, for_good: bool) -> None:
-        """Tells the server. Raises: ClientError."""
+        """Tell the server. Raises: ClientError."""
 
     def failed(self, subscription: Subscription, what: str, error: Exception) -> None:
         """Report a failure that has no caller."""
@@ -106,7 +106,7 @@ class Message(Struct, eq=False):
     acknowledged: bool = False
 
     async def ack(self) -> None:
-        """Acknowledges the message, at once; needed with `manual_acks`, allowed without.
+        """Acknowledge the message, at once; needed with `manual_acks`, allowed without.
 
         The server does not answer. Raises: StanError when the subscription has ended.
         """
@@ -163,14 +163,14 @@ class Subscription:
         return self._ended
 
     async def unsubscribe(self) -> None:
-        """Ends the subscription for good: of a durable one the server forgets where it was.
+        """End the subscription for good: of a durable one the server forgets where it was.
 
         Raises: StanTimeoutError; StanError with the server's text, or when it ended before.
         """
         await self._owner.leave(self, for_good=True)
 
     async def close(self) -> None:
-        """Ends the subscription here; a durable one can be opened again and goes on where it was.
+        """End the subscription here; a durable one can be opened again and go on where it was.
 
         Raises: as `unsubscribe`, and StanError when the server knows no such request.
         """

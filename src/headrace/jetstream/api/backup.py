@@ -109,7 +109,7 @@ class _Sending:
             self._next = self._account.turns.later(0, self._go)
 
     def _go(self) -> None:
-        """Sends what may be sent now."""
+        """Send what may be sent now."""
         self._next = None
         if not self._sid:
             return

@@ -124,7 +124,7 @@ class Request:
         self._send(refusal(self._endpoint.kind, error, self._endpoint.on_error), b"", failed=is_error)
 
     def handle(self) -> None:
-        """Does what is asked for, or refuses it. Called again when what it waited for has happened."""
+        """Do what is asked for, or refuse it. Called again when what it waited for has happened."""
         with self.answering():
             if self._endpoint.checks_level:
                 check_level(self.headers)
@@ -150,7 +150,7 @@ class Request:
     def answer_durably(
         self, fields: Fields, err_code: int, undo: Callable[[], object] | None = None, *, headers: bytes = b""
     ) -> None:
-        """Answers when everything that was done so far is durable; refuses with `err_code` when it cannot be.
+        """Answer when everything that was done so far is durable; refuse with `err_code` when it cannot be.
 
         `undo` is called then, before.
         """

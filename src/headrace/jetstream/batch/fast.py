@@ -290,7 +290,7 @@ class FastBatches(Feature):
         self._finish(batch, batch.end_reply or reply)
 
     def _answer(self, batch: _Batch, reply: bytes, said: Callable[[], bytes]) -> None:
-        """Answers when everything of the batch that came before is durable."""
+        """Answer when everything of the batch that came before is durable."""
         batch.held.append((batch.staged, reply, said))
         self._release(batch)
 
@@ -320,7 +320,7 @@ class FastBatches(Feature):
         return b"%s%d%s}" % (head, batch.sequence, pubacks.of_batch(batch.name, count))
 
     def _acknowledge(self, batch: _Batch, reply: bytes) -> bool:
-        """Says how far it came when that is due, and how often it will be said."""
+        """Say how far the batch came when that is due, and how often it will be said."""
         steps = max(batch.stored - batch.acknowledged, 0) // batch.flow
         if not steps:
             return False

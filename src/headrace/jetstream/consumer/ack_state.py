@@ -128,7 +128,7 @@ class ConsumerState(ConsumerNumbers):
         return state
 
     def apply(self, data: bytes) -> None:
-        """Takes over an encoding, of everything or of changes; the order of what is pending may be lost.
+        """Take over an encoding, of everything or of changes; the order of what is pending may be lost.
 
         Raises: ValueError, and is then unchanged.
         """
@@ -235,7 +235,7 @@ class AckState(ConsumerCore):
         self.touch()
 
     def uncount(self, sequence: int) -> bool:
-        """Forgets how often a message was sent again; False when it never was."""
+        """Forget how often a message was sent again; False when it never was."""
         if self.redelivered.pop(sequence, None) is None:
             return False
         self.note_count(sequence, 0)

@@ -38,7 +38,7 @@ class Acknowledger:
     # -- plain ones ------------------------------------------------------------------------------------
 
     def acknowledged(self, acks: Acks) -> None:
-        """Takes all of `acks`, in order, and empties it."""
+        """Take all of `acks`, in order, and empty it."""
         consumer = self._consumer
         state = consumer.tracker
         if not len(acks):

@@ -162,7 +162,7 @@ class Consumer:
     # -- life ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins where its deliver policy says, or goes on from its state. Raises: LogError."""
+        """Begin where its deliver policy says, or go on from its state. Raises: LogError."""
         stream = self.stream
         if self._is_new:
             self._begin()
@@ -224,7 +224,7 @@ class Consumer:
             self._pause.cancel()
 
     def update(self, config: ConsumerConfig) -> None:
-        """Takes over a configuration that may be taken over. Raises: LogError."""
+        """Take over a configuration that may be taken over. Raises: LogError."""
         old, self.config = self.config, config
         self._read_config()
         self.acknowledger.configure(config)
@@ -249,7 +249,7 @@ class Consumer:
         self.wake()
 
     def reset(self, sequence: int = 0) -> int:
-        """Goes back to the first unacknowledged message, or to a sequence; gives where it reads on.
+        """Go back to the first unacknowledged message, or to a sequence; return where it reads on.
 
         Raises: ApiError where its deliver policy does not allow that.
         """

@@ -46,7 +46,7 @@ class NoDeadLetters:
         return {}
 
     def bury(self, _sequence: int, _deliveries: int, _reason: str, done: Callable[[], object]) -> None:
-        """Calls `done` at once."""
+        """Call `done` at once."""
         done()
 
 
@@ -75,7 +75,7 @@ class DeadLetters:
         return letters
 
     def bury(self, sequence: int, deliveries: int, reason: str, done: Callable[[], object]) -> None:
-        """Publishes a copy of a message; `done` is called, once, when it is safe."""
+        """Publish a copy of a message; `done` is called, once, when it is safe."""
         if sequence in self._letters:
             return
         self._letters[sequence] = Letter(deliveries, reason, done)

@@ -115,7 +115,7 @@ class KeyedOrder:
             return None
 
     def _look(self) -> None:
-        """Forgets what is pending no more; after a restart, reads what the subjects of the others are."""
+        """Forget what is pending no more; after a restart, read what the subjects of the others are."""
         consumer = self._consumer
         pending, held = consumer.tracker.pending, consumer.tracker.state.held
         if not self._is_read:

@@ -48,7 +48,7 @@ class Burial(Protocol):
     """The place of messages that a consumer gives up."""
 
     def bury(self, sequence: int, deliveries: int, reason: str, done: Callable[[], object]) -> None:
-        """Publishes a copy of a message; `done` is called, once, when it is safe."""
+        """Publish a copy of a message; `done` is called, once, when it is safe."""
 
 
 class Receiver(Protocol):

@@ -187,7 +187,7 @@ class PullDelivery:
     # -- what only push consumers have -----------------------------------------------------------------
 
     def full(self) -> None:
-        """Has no effect: requests wait for acknowledgements as they do for messages."""
+        """Do nothing: requests wait for acknowledgements as they do for messages."""
 
     def answered(self, _subject: bytes) -> bool:
         """Return False: a pull consumer asks no client by flow control."""

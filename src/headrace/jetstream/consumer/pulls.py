@@ -102,7 +102,7 @@ class Pulls:
     # -- coming and going ------------------------------------------------------------------------------
 
     def add(self, waiting: Waiting) -> None:
-        """Takes its place in the queue; refused when that is full, silently if it expects heartbeats."""
+        """Take its place in the queue; refused when that is full, silently if it expects heartbeats."""
         now = self._turns.now_ns()
         if len(self.queue) >= self._maximum and now - self._checked_ns > _FULL_CHECK_NS:
             self.process(end=False)

@@ -109,7 +109,7 @@ class PushDelivery:
         self._host.publish(reply, b"", headers=b"NATS/1.0 409 Consumer is push based\r\n\r\n")
 
     def unpin(self) -> None:
-        """Has no effect: only the requests of pull consumers have priority groups."""
+        """Do nothing: only the requests of pull consumers have priority groups."""
 
     # -- who listens -----------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class PushDelivery:
             self._ask()
 
     def _ask(self) -> None:
-        """Asks the client to confirm what it has been sent."""
+        """Ask the client to confirm what it has been sent."""
         reply = self._flow_prefix + random_name(_TOKEN_LENGTH)
         self._flow_reply = reply.encode()
         self._asked = self._under_way

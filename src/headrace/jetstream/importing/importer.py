@@ -156,7 +156,7 @@ class _Stream:
             self.report.pending += len(consumer.state.pending)
 
     def _note_source(self, message: SourceMessage) -> None:
-        """Notes how far a source was, by the header of a message that came from it, also a deleted one."""
+        """Note how far a source was, by the header of a message that came from it, also a deleted one."""
         said = noted(message.headers) if message.headers else None
         known = self._positions.get(said.index_name) if said else None
         if said is not None and (known is None or known.here < message.sequence):

@@ -59,7 +59,7 @@ class RaftRecovery:
         self._config = config
 
     def snapshot(self, state: ConsumerState) -> None:
-        """Takes the state of a snapshot, unless the one that is here is newer."""
+        """Take the state of a snapshot, unless the one that is here is newer."""
         mine = self.state
         if state.delivered_consumer >= mine.delivered_consumer and state.floor_stream >= mine.floor_stream:
             self.state = state

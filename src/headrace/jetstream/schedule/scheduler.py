@@ -92,7 +92,7 @@ class Scheduler(Feature):
         self._disarm()
 
     def _recover(self) -> None:
-        """Reads the stream. What a repeating schedule missed is skipped; what was due once is made up for."""
+        """Read the stream. What a repeating schedule missed is skipped; what was due once is made up for."""
         log = self._stream.log
         sequence = log.state().first_sequence
         while sequence <= log.state().last_sequence:
@@ -128,7 +128,7 @@ class Scheduler(Feature):
             self._timer = None
 
     def _run(self) -> None:
-        """Publishes what is due, in the order of the schedules' messages."""
+        """Publish what is due, in the order of the schedules' messages."""
         self._timer = None
         now_ns = self._effects.now_ns()
         due: dict[bytes, _Entry] = {}

@@ -28,7 +28,7 @@ class LocalSource(SourceReader):
     _is_stopped = True
 
     def start(self) -> None:
-        """Begins with the next round: whoever made the stream is told first that it is empty."""
+        """Begin with the next round: whoever made the stream is told first that it is empty."""
         self.cancel()
         self._is_stopped = False
         if self._from is not None:

@@ -34,7 +34,7 @@ class SourceManager:
         self.configured()
 
     def configured(self) -> None:
-        """Follows what the configuration says now; what it said before and says still goes on as it is."""
+        """Follow what the configuration says now; what it said before and says still goes on as it is."""
         if not self._is_started:
             return
         config = self._stream.config

@@ -25,7 +25,7 @@ _NOT_TAKEN_OVER: Final = (block.EXPECTED, b"Nats-Batch-")
 
 
 def identity_of(created_ns: int) -> str:
-    """Tells a stream from another one of its name that was there before."""
+    """Return the identity of a stream, another one than that of an earlier stream of its name."""
     return short_hash(short_time(created_ns))
 
 
@@ -104,7 +104,7 @@ def without_conditions(headers: bytes) -> bytes:
 
 
 def index_name(source: StreamSource) -> str:
-    """Tells the sources of one stream apart, and is the same after a restart."""
+    """Return the name that tells the sources of one stream apart, the same after a restart."""
     stream = source.name
     if source.external is not None:
         stream += ":" + short_hash(source.external.api)

@@ -75,7 +75,7 @@ class SourceReader:
     # -- for its two kinds -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Asks for the messages after `position`."""
+        """Ask for the messages after `position`."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -125,7 +125,7 @@ class SourceReader:
             )  # fmt: skip
 
     def again(self, *, failed: bool = False) -> None:
-        """Starts anew after a while, which grows with failures that follow one another."""
+        """Start anew after a while, which grows with failures that follow one another."""
         delay = SOONEST_AGAIN_S + random.uniform(0, _JITTER_S)
         if failed:
             self._fails += 1

@@ -64,7 +64,7 @@ class Journal(ChangeWriter):
         )
 
     def confirm(self, replies: list[bytes]) -> None:
-        """Answers with nothing when all that changed until now is durable."""
+        """Answer with nothing when all that changed until now is durable."""
         self.after_commit(partial(self._confirmed, replies))
 
     def _confirmed(self, replies: list[bytes], error: LogError | None) -> None:

@@ -47,7 +47,7 @@ class Recovery:
         )
 
     def run(self, state: AccountState) -> None:
-        """Brings everything back. Raises: LogError."""
+        """Bring everything back. Raises: LogError."""
         for name in state.removing:
             self._store.remove(stream_log(self._account.name, name))
             self._account.journal.stream_emptied(name)

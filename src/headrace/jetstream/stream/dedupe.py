@@ -46,7 +46,7 @@ class Dedupe(IdWindow):
         return self.sequence_of(msg_id)
 
     def fill(self) -> None:
-        """Notes what the log has of the window, once. Raises: StorageError; then it may be tried again."""
+        """Note what the log has of the window, once. Raises: StorageError; then it may be tried again."""
         newest = self._log.last()  # which may open the log, and come here
         if self.is_filled:
             return

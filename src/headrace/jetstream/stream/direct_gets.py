@@ -162,7 +162,7 @@ def _last_sequences(log: MessageLog, filters: Sequence[bytes], highest: int) -> 
 
 
 def _last_below(log: MessageLog, subject: bytes, lowest: int, highest: int) -> int | None:
-    """Looks through spans that double, from the end."""
+    """Look through spans that double, from the end."""
     end, width = highest + 1, _NARROWEST
     while end > lowest:
         start = max(lowest, end - width)

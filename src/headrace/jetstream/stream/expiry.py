@@ -44,7 +44,7 @@ class Expiry:
             self._timer = None
 
     def run(self) -> None:
-        """Removes what is over its age."""
+        """Remove what is over its age."""
         stream = self._stream
         now = self._effects.now_ns()
         try:
@@ -61,7 +61,7 @@ class Expiry:
         self.watch()
 
     def watch(self) -> None:
-        """Sets the timer: the log has more messages, or less."""
+        """Set the timer: the log has more messages, or less."""
         stream = self._stream
         due = None if stream.is_closed else stream.log.next_expiry()
         if due is not None and (self._timer is None or due < self._due_ns):
@@ -79,7 +79,7 @@ class Expiry:
         self.run()
 
     def _replace(self, now_ns: int) -> int:
-        """Puts markers where the last message of a subject goes; gives how many messages went."""
+        """Put markers where the last message of a subject goes; return how many messages went."""
         stream = self._stream
         removed = 0
         expired = stream.log.expired(now_ns)

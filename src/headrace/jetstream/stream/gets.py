@@ -86,7 +86,7 @@ class _Refused(Exception):
 
 
 def direct_get(stream: StreamView, delivery: Delivery, subject: bytes = b"") -> None:
-    """Answers a direct get; `subject`: the part of its subject that names the message's, if there is one."""
+    """Answer a direct get; `subject`: the part of its subject that names the message's, if there is one."""
     if not delivery.reply:
         return
     host = stream.account.host
@@ -102,7 +102,7 @@ def direct_get(stream: StreamView, delivery: Delivery, subject: bytes = b"") -> 
 
 
 def _answer(stream: StreamView, delivery: Delivery, subject: bytes) -> None:
-    """Sends what was asked for. Raises: _Refused."""
+    """Send what was asked for. Raises: _Refused."""
     if asks_too_much(delivery.headers):
         raise _Refused(_LEVEL)
     if subject and not delivery.payload:

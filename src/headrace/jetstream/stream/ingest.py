@@ -134,7 +134,7 @@ class Ingest:
         self._lane.is_open = False
 
     def subscribe(self, subject: bytes) -> int:
-        """Takes what is published there."""
+        """Take what is published there."""
         sid = self._effects.subscribe(subject, self.receive, gathered=True)
         self._effects.host.open_lane(sid, self._lane)
         return sid
@@ -253,7 +253,7 @@ class Ingest:
         return False
 
     def _repeat(self, p: Publication, sequence: int) -> None:
-        """Answers a message that was stored before, when that is durable."""
+        """Answer a message that was stored before, when that is durable."""
 
         def answer(error: StorageError | None) -> None:
             if error is not None:
@@ -276,7 +276,7 @@ class Ingest:
         return bool(ids) and hdr.value(p.headers, MSG_ID) in ids
 
     def stage(self, p: Publication) -> None:
-        """Gathers a message that was judged."""
+        """Gather a message that was judged."""
         stream = self._stream
         wanted = stream.wants(p.subject)
         if wanted is not self._next.wanted:
@@ -341,7 +341,7 @@ class Ingest:
     # -- into the log ----------------------------------------------------------------------------------
 
     def append(self) -> bool:
-        """Appends what was gathered; False when there was nothing."""
+        """Append what was gathered; False when there was nothing."""
         was_held = self._commit_held()
         batch, self._next = self._next, self._empty()
         refused, self._refused = self._refused, None
@@ -355,14 +355,14 @@ class Ingest:
         return True
 
     def _commit_held(self) -> bool:
-        """Has what the lane appended made durable; False: that was nothing."""
+        """Have what the lane appended made durable; False: that was nothing."""
         held, self._held = self._held, []
         for batch, first in held:
             self._commit(batch, first, [], self._stream.last_time_ns)
         return bool(held)
 
     def _store(self, batch: _Batch, failed: LogError | None = None) -> None:
-        """Appends a batch; of one that the log does not take whole, what it takes. `failed`: it was tried.
+        """Append a batch; of one that the log does not take whole, what it takes. `failed`: it was tried.
 
         After one that is refused few are tried, and twice as many after each part that is taken. Were always
         all of them tried, a long row of those that are refused would be looked at once for each of them.
@@ -391,7 +391,7 @@ class Ingest:
                 most = some // 2 if place is None else place
 
     def _try(self, batch: _Batch) -> tuple[int | None, ApiError, bool] | None:
-        """Appends; else the place of the one that is refused if that is known, why, and whether all others
+        """Append; else the place of the one that is refused if that is known, why, and whether all others
         are refused for that too.
         """
         stream, messages = self._stream, batch.messages
@@ -476,7 +476,7 @@ class Ingest:
         stream.dedupe.newest_id = newest.msg_id if newest else b""
 
     def _roll_up(self, p: Publication, sequence: int) -> None:
-        """Removes what the message stands for, itself not."""
+        """Remove what the message stands for, itself not."""
         stream = self._stream
         if not may_roll_up(stream.config):
             return
@@ -526,7 +526,7 @@ class Ingest:
             p.end(error)
 
     def refuse(self, p: Publication, error: ApiError | LogError) -> None:
-        """Tells who published a message, and whoever waits for it, why it is not stored."""
+        """Tell who published a message, and whoever waits for it, why it is not stored."""
         if isinstance(error, LogError):
             self._effects.note.error("stream %s: %s", self._stream.name, error)
             error = ApiError(10077, err=str(error))

@@ -25,7 +25,7 @@ class Removal:
         """All was purged once: even a stream that never had a message says then where the first will be."""
 
     def delete(self, sequence: int, *, erase: bool = False) -> None:
-        """Removes a message. Raises: ApiError 10043, 10057, 10109, StorageError."""
+        """Remove a message. Raises: ApiError 10043, 10057, 10109, StorageError."""
         stream = self._stream
         if stream.config.sealed:
             raise ApiError(10109)
@@ -72,7 +72,7 @@ class Removal:
         return count
 
     def roll_up(self, subject: bytes | None, below: int) -> None:
-        """Removes what a message stands for: everything below a sequence, or that of a subject.
+        """Remove what a message stands for: everything below a sequence, or that of a subject.
 
         As on the Go server consumers move on although nothing was there to remove.
         """
@@ -95,7 +95,7 @@ class Removal:
         self.notice()
 
     def notice(self) -> None:
-        """Notices whether messages went, by whatever way."""
+        """Notice whether messages went, by whatever way."""
         counts, held = self._stream.counts, self._stream.log.state().messages
         if held != counts.held:
             counts.held = held

@@ -134,7 +134,7 @@ class Stream(StreamCounts):
     # -- life ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Subscribes; after everything was recovered."""
+        """Subscribe; after everything was recovered."""
         for feature in self.features:
             feature.configured()
         self._subscribe()
@@ -212,7 +212,7 @@ class Stream(StreamCounts):
         return config.max_msgs_per_subject <= 0 < config.max_msgs <= self.log.state().messages
 
     def flush(self) -> bool:
-        """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
+        """Append what was received, and do what acknowledgements left to do; False: there was nothing."""
         appended = self.ingest.append()
         return self.retention.flush() or appended
 
@@ -253,7 +253,7 @@ class Stream(StreamCounts):
         self.direct_gets.reads = self.log.reads
 
     def direct(self, delivery: Delivery, subject: bytes = b"") -> None:
-        """Answers a direct get; `subject` is what follows the stream's name in the request's subject."""
+        """Answer a direct get; `subject` is what follows the stream's name in the request's subject."""
         gets.direct_get(self, delivery, subject)
 
     def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:

@@ -75,7 +75,7 @@ class Guard:
 
 
 def guarding(guard: Guard, report: Callable[[str, str], None]) -> Middleware:
-    """Answers 401 to every request that the guard does not permit; `report` hears where it came from."""
+    """Answer 401 to every request that the guard does not permit; `report` hears where it came from."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -81,7 +81,7 @@ class PeerHost(ABC, Generic[SessionT]):
         return self._server.tls.contexts
 
     def bind(self, host: str, port: int) -> None:
-        """Binds the port; it listens from `listener.start` on. Raises: StartError."""
+        """Bind the port; it listens from `listener.start` on. Raises: StartError."""
         try:
             self.listener = PeerListener(self._server, self, bind(host, port))
         except StartError as error:
@@ -251,7 +251,7 @@ class PeerHost(ABC, Generic[SessionT]):
         failed: Callable[[str | None], object],
         secured: Secured | None,
     ) -> None:
-        """Connects, with TLS if `secured`: one of the two is called, later and once.
+        """Connect, with TLS if `secured`: one of the two is called, later and once.
 
         `failed` gets the reason as text, None when all addresses of that name are this server's own.
         """

@@ -38,7 +38,7 @@ class Hub(NamedTuple):
 
 
 async def reach(server: Runtime, sock: socket.socket, hub: Hub) -> None:
-    """Makes a leaf link of a socket that is connected to the hub, or to the remote's proxy.
+    """Make a leaf link of a socket that is connected to the hub, or to the remote's proxy.
 
     Raises: ProtocolError, OSError (ssl.SSLError is one), StartError; the socket is closed then.
     """

@@ -159,7 +159,7 @@ class Routes(PeerHost[RouteSession]):
     # -- other options ----------------------------------------------------------------------------
 
     def reload(self, options: ClusterOptions) -> None:
-        """Takes over other options of the same cluster; host and port stay as they are."""
+        """Take over other options of the same cluster; host and port stay as they are."""
         before, self.options = self.options, options
         self.mesh.reload(options)
         if before.no_advertise != options.no_advertise:

@@ -106,7 +106,7 @@ class Requests:
             self.mistaken(error, request)
 
     def mistaken(self, error: Exception, request: Delivery) -> None:
-        """Logs a mistake of ours in one line, and tells who asked."""
+        """Log a mistake of ours in one line, and tell who asked."""
         self._host.failed(error, request.subject.decode("utf-8", "replace"))
         self.send(request.reply, self.messages.refusal(_FAILED, INTERNAL_ERROR))
 
@@ -343,7 +343,7 @@ def _jsz_query(values: Values) -> dict[str, str]:
 
 
 def _profilez(requests: Requests, values: Values, _: str) -> Document:
-    """Profiles are of Go programs."""
+    """Refuse every profile: they are of Go programs."""
     name = values.get("name", "")
     error = f'Profile "{name}" not found' if name else "Profile name not specified"
     return {"profile": None, "error": error}

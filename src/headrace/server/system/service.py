@@ -103,7 +103,7 @@ class SystemService:
         return _NOTHING if own is None else dict(zip(_NOTHING, own.link.counters[:4], strict=True))
 
     def messages(self) -> Messages:
-        """Composes what the server says; other services of the system account may use it."""
+        """Compose what the server says; other services of the system account may use it."""
         if self._composed is None:
             from headrace.server.system.messages import Messages
 

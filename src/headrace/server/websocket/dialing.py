@@ -150,7 +150,7 @@ class Upgrade(asyncio.Protocol):
 
 
 async def open_tunnel(sock: socket.socket, proxy: LeafProxy, url: PeerURL, seconds: float) -> None:
-    """Has a proxy connect a socket that is connected to it to where the URL leads.
+    """Have a proxy connect a socket that is connected to it to where the URL leads.
 
     Raises: ProtocolError when it does not, or not in time; OSError.
     """

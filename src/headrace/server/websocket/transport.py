@@ -140,7 +140,7 @@ class WebSocketTransport(AsyncioTransport):
         self._waiting = b"" if link.is_closing else data[at:]
 
     def _answer(self) -> None:
-        """Sends what the protocol itself has to say: pongs, and the end."""
+        """Send what the protocol itself has to say: pongs, and the end."""
         for chunk in self._protocol.data_to_send():
             if not chunk or self._transport is None:
                 continue  # an end of file: it comes with the close
