@@ -43,7 +43,7 @@ LEAVE_S: Final = 10.0
 
 
 LOOK_S: Final = 0.5
-"""Between two looks whether the service serves."""
+"""Seconds between two looks whether the service serves."""
 
 
 class _Stopped(Exception):

@@ -36,7 +36,7 @@ _GROWTH_FACTOR: Final = 4
 _MIN_GROWTH_IN_MEMORY: Final = 64 << 10
 """The growth before a snapshot where changes are not on a disk: each takes several times its bytes."""
 _RETRY_S: Final = 1.0
-"""Between two tries to write after the storage failed."""
+"""Seconds between two tries to write after the storage failed."""
 _RECORD_BYTES: Final = 256 << 10
 """A snapshot is cut into records of about this size."""
 _ENTRY: Final = struct.Struct("<cI")

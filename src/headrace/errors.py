@@ -103,7 +103,7 @@ class MessageDamaged(LogError):
 
 
 class StoreLocked(LogError):
-    """Another process holds the store."""
+    """The store is held by another process."""
 
 
 class StoreTaken(LogError):

@@ -103,7 +103,7 @@ ROUTE_RETRY_MOST: Final = 30.0
 """The longest pause with `connect_backoff`."""
 
 ROUTE_JITTER: Final = 0.1
-"""Up to so many seconds are added before a peer is reached again, lest both reach each other at once."""
+"""Seconds, at most, that are added before a peer is reached again, lest both reach each other at once."""
 
 ROUTE_PING_INTERVAL: Final = 30.0
 """PINGs to peers are never further apart."""

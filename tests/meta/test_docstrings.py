@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 OPENING: Final = re.compile(r"(What|Whether|Who|Whom|Whose|How|Which|Where|When|That)\b")
 REFERENCE: Final = re.compile(
     "(It|They|Those|These|Nothing|Nobody|Somebody|Everything|Everybody|Whoever|Whatever|None|Raises|Not|As|Of"
-    r"|With|Without|And|So|By|For|In|At|On|Before|After|Only|Some|Also|Both)\b"
+    r"|With|Without|And|So|By|For|In|At|On|Before|After|Only|Some|Also|Both|Until|There|From|Under|Up|Behind"
+    r"|Between|While|Since|Is|Has|Each|Another)\b"
 )
 """Openings of a sentence whose noun stands elsewhere: in the name, or in the line before."""
 

@@ -25,7 +25,7 @@ SHOWN_FINDINGS: Final = 20
 
 R = TypeVar("R", bound=Outcome)
 Told: TypeAlias = "Callable[[int, Progress], None]"
-"""Is told of how many bytes there are to read, and how far it is."""
+"""The function that is told of how many bytes there are to read, and how far it is."""
 
 
 class Import(Struct, Generic[R], frozen=True):

@@ -1,4 +1,4 @@
-"""Under which name the program runs and which version it shows.
+"""The name under which the program runs, and the version that it shows.
 
 Here lives the rule that a program called `nats-server` or `nats-streaming-server` behaves as one. Never lives
 here: flags, commands.

@@ -1,4 +1,4 @@
-"""Another cluster, and the addresses at which its servers are reached.
+"""The addresses at which the servers of another cluster are reached.
 
 Never lives here: when they are reached (`gateways`), what happens on a connection (`gateway`). Source:
 nats-server 2.15.1, gateway specification, section 5.
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class RemoteCluster:
-    """Another cluster. `configured`: its options; None: it was heard of. `urls`: by text, of its servers."""
+    """The addresses of another cluster.
+
+    `configured`: its options; None: it was heard of. `urls`: by text, of its servers.
+    """
 
     def __init__(self, name: str, configured: RemoteGatewayOptions | None) -> None:
         self.name: Final = name

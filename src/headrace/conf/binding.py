@@ -1,4 +1,4 @@
-"""From a configuration and overrides to `Options`, with everything that is wrong reported at once.
+"""The way from a configuration and overrides to `Options`, with everything that is wrong reported at once.
 
 Here lives the way in. Never lives here: characters and nesting (`language`), the table of keys
 (`toplevel`), rules between options (`options_builder`).

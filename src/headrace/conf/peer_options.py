@@ -169,7 +169,10 @@ class ClusterOptions(Keyed, frozen=True):
 
 
 class RemoteGatewayOptions(Keyed, frozen=True):
-    """Another cluster, or this one, of which nothing is needed. `tls` None: as the block says."""
+    """The options of another cluster, or of this one, of which nothing is needed.
+
+    `tls` None: as the block says.
+    """
 
     name: str = key("", "Name of that cluster")
     urls: tuple[PeerURL, ...] = key((), "Several", "list")

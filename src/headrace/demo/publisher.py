@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WINDOW: Final = 2048
-"""Most messages on their way; fewer for a short feed, so that a kill in the middle finds it in the middle."""
+"""The most messages on their way; fewer for a short feed, so that a kill in the middle finds it in the
+middle.
+"""
 
 RECONNECT_LIMIT: Final = 30.0
 """Seconds without an acknowledgement after which a server that is away is given up."""

@@ -168,7 +168,7 @@ class ConsumerView(Protocol):
 
 
 class Follower(Protocol):
-    """Another stream, or a channel of the streaming service."""
+    """A follower of a stream: another stream, or a channel of the streaming service."""
 
     def fresh(self) -> None:
         """Note that there are more durable messages, up to `visible`."""

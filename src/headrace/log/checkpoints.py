@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
 LARGEST_ON_ERASE: Final = 1 << 20
-"""Up to this size one is written before a message is erased; a larger one is taken away instead."""
+"""The largest checkpoint that is written before a message is erased; a larger one is taken away instead."""
 _NONE: Final = 1 << 62
 """Stands for what a start without a checkpoint reads: everything."""
 

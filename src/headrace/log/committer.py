@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.log.syncs_in_flight import Ended
 
 DEFAULT_INTERVAL_S: Final = 60.0
-"""Between two syncs under `SyncPolicy.INTERVAL`: what a power loss may take."""
+"""Seconds between two syncs under `SyncPolicy.INTERVAL`: a power loss may take the messages of that time."""
 QUICK_S: Final = 0.001
 """A sync that takes no longer is quick: so long may one turn of the owner's loop last."""
 PROOF: Final = 8
@@ -133,7 +133,7 @@ class ThreadCommitter:
         self._waiting: dict[MessageLog, list[Done]] = {}
         """Logs to sync in the order they were asked for, with whom to tell."""
         self._due: dict[MessageLog, float] = {}
-        """Under INTERVAL: when each log is to be synced."""
+        """The time when each log is to be synced, under INTERVAL."""
         self._failed: dict[MessageLog, StorageError] = {}
         self._finished: deque[Callable[[], object]] = deque()
         self._telling = False

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Done: TypeAlias = "Callable[[StorageError | None], None]"
 """The callback of whoever waits for a sync; it is given the error, or None."""
 Submit: TypeAlias = "Callable[[int], SyncJob]"
-"""Has the file behind a descriptor synced, which stays open until the job is done."""
+"""The function that has the file behind a descriptor synced; the descriptor stays open until the job is done.
+"""
 
 LARGEST_SEQUENCE: Final = (1 << 63) - 2
 """An append that would go beyond is a LogError."""
@@ -213,8 +214,8 @@ class MessageLog(Protocol):
         """
 
     def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
-        """Up to `most` sequences at or after `sequence` that `LogState.deleted` counts, ascending, and where
-        to go on: above the last sequence at the end.
+        """Return up to `most` sequences at or after `sequence` that `LogState.deleted` counts, ascending, and
+        where to go on: above the last sequence at the end.
         """
 
     def absent(self, sequences: Iterable[int]) -> list[int]:

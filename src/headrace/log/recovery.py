@@ -74,7 +74,7 @@ class Found(Struct):
     headless: list[Segment] = field(default_factory=list)
     """Segments whose header is damaged and known from elsewhere."""
     links: dict[int, int] = field(default_factory=dict)
-    """From the base of a segment that was taken away to that of the one before it, as records say."""
+    """The base of each segment that was taken away, with that of the one before it, as records say."""
     cut_bytes: int = 0
     """Bytes that were cut away behind the last valid record, without the zeros of reserved room."""
     from_checkpoint: bool = False

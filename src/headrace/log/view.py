@@ -57,7 +57,7 @@ class Piece(Struct, frozen=True):
     marker: bytes
     """The segment's mark of its last compaction; empty: it never was compacted."""
     offset: int
-    """From the first record."""
+    """The offset from the first record."""
     size: int
     """Bytes of the file as far as the view saw whole records."""
     expected: int

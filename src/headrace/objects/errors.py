@@ -25,4 +25,4 @@ class AccessRefused(StoreError):
 
 
 class LockHeld(StoreError):
-    """Another process holds the lock of the directory."""
+    """The lock of the directory is held by another process."""

@@ -1,4 +1,4 @@
-"""From a location to its store: a directory, or a URL such as `s3://bucket/prefix`. Nothing is looked at yet.
+"""The way from a location to its store: a directory, or a URL such as `s3://bucket/prefix`.
 
 `options` of a URL are those of obstore's `from_url` (`endpoint`, `access_key_id`, ...); what is not given
 comes from the environment. obstore is loaded only for a URL.

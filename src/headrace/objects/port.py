@@ -37,7 +37,7 @@ class ObjectInfo(NamedTuple):
     size: int | None = None
     """Bytes."""
     modified_ns: int | None = None
-    """Since 1970 UTC, by the store's clock."""
+    """Nanoseconds since 1970 UTC, by the store's clock."""
 
 
 class Listing(NamedTuple):

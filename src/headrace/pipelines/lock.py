@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PipelineRunning(HeadraceError):
-    """Another process runs on this checkpoint."""
+    """The checkpoint is in use by another run of the pipeline."""
 
 
 @contextlib.contextmanager

@@ -141,7 +141,9 @@ def _check_nats_options(spec: Spec, problems: Problems) -> None:
 
 
 def _read_update(options: Mapping[str, str]) -> None:
-    """Each micro-batch is a write of its own, so there are no ids from one to the next."""
+    """Check a sink that is written by updates: each micro-batch is a write of its own, so no ids go from one
+    to the next.
+    """
     if read_sink_options(options).guarantee is Guarantee.EXACTLY_ONCE:
         raise OptionError(
             "mode: update cannot write exactly once: set deliveryGuarantee to at-least-once, enough where a "

@@ -1,6 +1,4 @@
-"""Under which subjects plain NATS asks for stored channels, before the cluster ID: a server listens to them
-from its start on, and loads what answers (`replay`, `admin`) with the first request.
-"""
+"""The subjects under which plain NATS asks for stored channels, before the cluster ID."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def _put_off(limit: asyncio.Timeout | None) -> AsyncIterator[None]:
 
 
 class _Waiting(asyncio.Protocol):
-    """Has a connection whose peer is being checked. What the peer sends waits, mostly outside."""
+    """The protocol of a connection whose peer is being checked. What the peer sends waits, mostly outside."""
 
     is_over = False
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 BEGAN: Final = "began"
-"""Beside the end of a query's first batch: where that batch begins."""
+"""The key, beside the end of a query's first batch, for where that batch begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
 PAGE_BYTES: Final = 1 << 20
 _DELETE_RETRY_S: Final = 0.01
-"""Between two looks whether a channel that is to go still has commits under way."""
+"""Seconds between two looks whether a channel that is to go still has commits under way."""
 _REMEMBERED_DAMAGE: Final = 1000
 """Damaged sequences that are not reported a second time, per channel."""
 
@@ -101,7 +101,10 @@ class Channel:
                 yield group.shadow
 
     def page(self, sequence: int, count: int) -> ChannelPage:
-        """Up to `count` visible messages at or after `sequence`, and where to go on. Raises: StorageError."""
+        """Return up to `count` visible messages at or after `sequence`, and where to go on.
+
+        Raises: StorageError.
+        """
         if self.fresh is not None:
             first, batch = self.fresh
             start = sequence - first

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Runner = Subscription | QueueGroup
 
 _RETRY_S: Final = 1.0
-"""Until a channel that could not be read is tried again."""
+"""The time until a channel that could not be read is tried again."""
 
 
 class Deliverer:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ANSWER_S: Final = 0.5
 """Seconds that other servers have to object before clients are served."""
 RECHECK_S: Final = 10.0
-"""Between two looks at what the others have by now."""
+"""Seconds between two looks at what the others have by now."""
 _LIST_BYTES: Final = 256 << 10
 """Bytes of one message; longer lists take several."""
 _REMEMBERED: Final = 4096

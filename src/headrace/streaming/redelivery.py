@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOLERANCE_NS: Final = 15_000_000
 """A message that expires within this time is sent again together with those that have expired."""
 MOVED_DELAY_NS: Final = 100_000_000
-"""From a member's leaving to the redelivery of what it had pending."""
+"""The time from a member's leaving to the redelivery of what it had pending."""
 _RETRY_NS: Final = NS
 _TURN: Final = 256
 """Messages sent again before others have their turn; each is read by itself."""

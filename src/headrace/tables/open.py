@@ -1,4 +1,4 @@
-"""From names to tables: of a stream its table's name, of a directory or URL its tables."""
+"""The way from names to tables: of a stream its table's name, of a directory or URL its tables."""
 
 from __future__ import annotations
 

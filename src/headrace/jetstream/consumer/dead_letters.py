@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer.port import ConsumerPort
 
 _RETRY_NS: Final = 5_000_000_000
-"""Until a copy that nobody has acknowledged is published again."""
+"""The time until a copy that was not acknowledged is published again."""
 
 
 class Letter(Struct, frozen=True):

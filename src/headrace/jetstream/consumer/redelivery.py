@@ -23,9 +23,9 @@ SLACK_NS: Final = 1_000_000
 _SOON_NS: Final = 10_000_000
 """A delayed message is looked at no earlier, however short the delay."""
 _CHANGED_NS: Final = 100_000_000
-"""From a change of the waits to the next look."""
+"""The time from a change of the waits to the next look."""
 _NS_EACH: Final = 2_000
-"""While every pending message must be looked at, the next look is at least so long away for each of them."""
+"""The least time to the next look for each pending message, while all of them must be looked at."""
 
 
 class Redelivery:

@@ -26,7 +26,7 @@ PAGE_MESSAGES: Final = 1024
 PAGE_BYTES: Final = 4 << 20
 """Bytes that one consumer gets before others have their turn."""
 _RETRY_NS: Final = 1_000_000_000
-"""Until a stream that could not be read is tried again."""
+"""The time until a stream that could not be read is tried again."""
 
 
 class Serving:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HOME: Final = "jetstream"
 """The folder of both servers' files, below the configured directory."""
 UNFINISHED: Final = "jetstream.importing"
-"""Beside it while an import goes on, and after one that was cut off."""
+"""The folder beside that one while an import goes on, and after one that was cut off."""
 STREAMS: Final = "streams"
 META: Final = "meta.inf"
 MESSAGES: Final = "msgs"

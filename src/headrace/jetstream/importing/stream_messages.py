@@ -56,7 +56,7 @@ class StreamMessages:
         self.extent = Extent(0, 0, 0)
         self.deleted: set[int] = set()
         self.passed_over: Callable[[SourceMessage], object] = lambda _message: None
-        """Is told of messages that are in the blocks and deleted."""
+        """The function that is told of messages that are in the blocks and deleted."""
         self._behind = behind
 
     def items(self) -> Iterator[SourceMessage | Finding]:

@@ -42,13 +42,13 @@ class Kind(Flag):
     FAST = auto()
     """One of fast ingest, in its turn."""
     SOURCED = auto()
-    """From another stream, which has judged it, or from a schedule."""
+    """A message from another stream, which has judged it, or from a schedule."""
     MARKER = auto()
     """The marker of a subject whose last message went, under the subject that this had."""
     MIRRORED = auto()
-    """From the origin of a mirror."""
+    """A message from the origin of a mirror."""
     RESTORED = auto()
-    """From a backup."""
+    """A message from a backup."""
 
 
 class Publication(Struct, eq=False):

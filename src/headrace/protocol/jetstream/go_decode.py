@@ -34,7 +34,7 @@ _SPELLINGS: Final[dict[type[StrEnum], dict[str, str]]] = {
     configs.DeliverPolicy: {"undefined": "all"},
     configs.PersistMode: {"": "default"},
 }
-"""Other spellings of the values of an enumeration."""
+"""The other spellings of the values of an enumeration."""
 _FOLDED: Final = frozenset({configs.Discard})
 _UNKNOWN: Final[dict[type[StrEnum], str]] = {
     configs.PriorityPolicy: "unknown priority policy: ",

@@ -20,7 +20,7 @@ Int = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int"})]
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int64"})]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, extra={"go": "int32"})]
 Uint64 = Annotated[int, Meta(ge=0, extra={"go": "uint64"})]
-"""Up to 2^64 - 1; msgspec cannot say so, `requests` does."""
+"""A number up to 2^64 - 1; msgspec cannot say so, `requests` does."""
 Duration = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "time.Duration"})]
 Time = Annotated[str, Meta(extra={"go": "time.Time"})]
 

@@ -259,7 +259,7 @@ def _checked(struct: T) -> T:
 
 
 _Judge = Callable[[Any], Any]
-"""From a field's value to the one that stands for it."""
+"""A function from a field's value to the one that stands for it."""
 
 
 @functools.cache

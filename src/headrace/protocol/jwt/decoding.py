@@ -1,4 +1,4 @@
-"""From a token to claims whose signature is right.
+"""The way from a token to claims whose signature is right.
 
 Here lives the envelope: three parts, header, signature, who may issue what. Never lives here: what claims
 may say (`rules`), and whether the issuer is anybody to trust (`headrace.core.trust`): a token proves only

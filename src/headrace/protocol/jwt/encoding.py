@@ -1,4 +1,4 @@
-"""From claims to a signed token, for what a callout is asked and what it answers.
+"""The way from claims to a signed token, for what a callout is asked and what it answers.
 
 Here lives writing, by the tables that reading uses (`shapes`). Never lives here: users', accounts' and
 operators' tokens, which tools write; the clock.

@@ -1,4 +1,5 @@
-"""From where and when a user may connect: networks, times of the day, time zones, as tokens write them.
+"""The places and times from which a user may connect: networks, times of the day, time zones, as tokens write
+them.
 
 Here live reading and comparison, given an address or a time. Never lives here: the clock, what follows from
 an answer.

@@ -35,7 +35,7 @@ _CALLBACK: Final = re.compile(r"[A-Za-z_$][\w$.]{0,127}\Z", re.ASCII)
 
 
 class NotFoundError(HeadraceError):
-    """There is no such client or channel; the text is the body of the 404 answer."""
+    """The server has no such client or channel; the text is the body of the 404 answer."""
 
 
 # ---- the port -----------------------------------------------------------------------------------

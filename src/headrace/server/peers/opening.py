@@ -1,4 +1,4 @@
-"""From a connected socket to a connection whose bytes flow, with TLS or without, whoever connected.
+"""The way from a connected socket to a connection whose bytes flow, with TLS or without, whoever connected.
 
 A connection to a peer only exists once its handshake is over: before that there is nobody to speak to.
 Source: nats-server 2.15.1: on routes TLS comes before the first INFO.

@@ -1,4 +1,4 @@
-"""From an accepted connection to an upgraded one: the HTTP request and its answer.
+"""The way from an accepted connection to an upgraded one: the HTTP request and its answer.
 
 Here lives the exchange. Never lives here: what is checked in the request (`request`), frames (`transport`).
 """

@@ -49,7 +49,7 @@ _LEAST_RECORD: Final = 12
 _MAX_VARINT: Final = 10
 _SCAN: Final = 1 << 20
 _END: Final = 1 << 64
-"""Behind every offset."""
+"""An offset behind all others."""
 
 
 class Slice(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""From a foreign store's clients and subscriptions to the streaming service's durable state.
+"""The way from a foreign store's clients and subscriptions to the streaming service's durable state.
 
 What the foreign server repairs when it recovers is repaired here: subscriptions whose client is gone. All
 else comes over as it is, but for subscription IDs, which there are unique in a channel and here in the
