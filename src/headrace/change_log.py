@@ -53,6 +53,8 @@ def entry(kind: bytes, body: bytes = b"") -> bytes:
 
 
 class Note(Protocol):
+    """The log to which damaged changes are reported."""
+
     def error(self, text: str, *arguments: object) -> object: ...
 
 

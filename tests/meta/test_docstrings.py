@@ -54,6 +54,18 @@ def test_docstrings_open_with_a_verb_or_a_noun() -> None:
     assert not found, "\n".join(found)
 
 
+def test_every_public_class_says_what_it_is() -> None:
+    without = [
+        f"{module.relative}:{node.lineno} {node.name}"
+        for module in modules()
+        if module.path.suffix == ".py"
+        for node in ast.walk(ast.parse(module.text))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not ast.get_docstring(node)
+    ]
+
+    assert not without, "\n".join(without)
+
+
 @pytest.mark.parametrize("text", ["Whether it is open.", "What comes next.", "How many there are."])
 def test_an_opening_without_a_noun_is_found(text: str) -> None:
     assert OPENING.match(text)

@@ -13,6 +13,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
+    """A web origin: the scheme, host and port of a page."""
+
     scheme: str
     host: str
     port: int

@@ -65,6 +65,8 @@ class Tracing(Protocol):
 
 
 class Timer(Protocol):
+    """A call that is due later."""
+
     def cancel(self) -> None: ...
 
 
@@ -146,6 +148,8 @@ class Turning(Protocol):
 
 
 class Service(Protocol):
+    """A part of the process that subscribes and publishes like a client."""
+
     def start(self, host: Host) -> None:
         """Subscribe. Raises: StartError."""
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 class Assets:
+    """The streams and consumers of an account, made, changed and removed."""
+
     def __init__(self, account: AccountJetStream) -> None:
         self._account = account
         self.next_identity = 1

@@ -49,6 +49,8 @@ class SyncMarks(NamedTuple):
 
 
 class Committer(Protocol):
+    """The part that makes logs durable, and calls back when they are."""
+
     @property
     def marks(self) -> SyncMarks | None:
         """The marks of an owner who confirms before a sync; None where confirmations wait for it."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 class Counting:
+    """The counts of one log's messages in a span."""
+
     def __init__(self, ledger: Ledger, reader: Reader) -> None:
         self._ledger = ledger
         self._reader = reader

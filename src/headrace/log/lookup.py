@@ -26,6 +26,8 @@ SUBJECTS_AT_ONCE: Final = 1000
 
 
 class Lookup:
+    """The look-ups of one log's messages by subject and by time."""
+
     def __init__(self, segments: Segments, ledger: Ledger, reader: Reader, retention: Retention) -> None:
         self._segments = segments
         self._ledger = ledger

@@ -92,6 +92,8 @@ class Page(NamedTuple):
 
 
 class SubjectState(NamedTuple):
+    """The messages of one subject: their number, the first and the last sequence."""
+
     messages: int
     first_sequence: int
     last_sequence: int

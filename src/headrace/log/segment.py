@@ -60,6 +60,8 @@ _NAME: Final = r"([0-9]{20})\.log\Z"
 
 
 class Header(Struct, frozen=True):
+    """The header of a segment's file."""
+
     salt: int
     base: int
     last_time: int

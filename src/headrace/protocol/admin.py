@@ -34,6 +34,8 @@ VERBS: Final = ("channels", "report", "purge", "delete", "adopt")
 
 
 class ListRequest(Struct, frozen=True):
+    """A request to list channels."""
+
     channel: bytes = b">"
     offset: int = 0
 
@@ -82,6 +84,8 @@ class PurgeRequest(Struct, frozen=True):
 
 
 class DeleteRequest(Struct, frozen=True):
+    """A request to delete a channel."""
+
     channel: bytes
 
     @classmethod

@@ -32,6 +32,8 @@ SHORTEST_PAUSE: Final = 0.001
 
 
 class Sleep(Protocol):
+    """The function that waits for so many seconds."""
+
     async def __call__(self, seconds: float, /) -> object: ...
 
 

@@ -36,12 +36,16 @@ ANSWER_BYTES: Final = 256 << 10
 
 
 class AdministrationRefused(Exception):
+    """The request is refused; the text is the answer's."""
+
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
 
 
 class Administration:
+    """The administration of a service's channels over plain NATS."""
+
     def __init__(
         self,
         context: Context,

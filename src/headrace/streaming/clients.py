@@ -39,6 +39,8 @@ DUP_CID_TIMEOUT: Final = 0.5
 
 
 class Client:
+    """A client of the streaming service."""
+
     __slots__ = ("beating", "closed", "failed", "info", "subscriptions", "timer")
 
     def __init__(self, info: ClientInfo) -> None:
@@ -57,6 +59,8 @@ class Client:
 
 
 class Clients:
+    """The clients of the streaming service: connected, heard of, closed."""
+
     def __init__(self, context: Context, journal: Journal, requests: Requests, server: ServerInfo) -> None:
         self._context = context
         self._journal = journal

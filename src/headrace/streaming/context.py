@@ -52,6 +52,8 @@ class Notes:
 
 
 class Context(Turns):
+    """The parts of the service that all others share: host, options, logger, turns."""
+
     def __init__(self, options: StreamingOptions, host: Host, committer: Committer, note: Notes) -> None:
         super().__init__(host, committer)
         self.options: Final = options

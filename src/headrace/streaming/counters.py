@@ -4,6 +4,8 @@ from __future__ import annotations
 
 
 class Counters:
+    """The counters of the service for monitoring."""
+
     __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs")
 
     def __init__(self) -> None:

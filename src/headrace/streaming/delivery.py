@@ -31,6 +31,8 @@ _RETRY_S: Final = 1.0
 
 
 class Deliverer:
+    """The delivery of messages to subscriptions, one turn at a time."""
+
     def __init__(self, context: Context, counters: Counters) -> None:
         self._context = context
         self._counters = counters

@@ -30,6 +30,8 @@ class Tracked(Protocol):
 
 
 class Journal(ChangeWriter):
+    """The writing side of the service's durable state."""
+
     def __init__(self, log: MessageLog, context: Context, gather: Callable[[], ServiceState]) -> None:
         super().__init__(
             lambda: log,

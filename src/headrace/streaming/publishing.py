@@ -36,6 +36,8 @@ _BESIDES: Final = 256
 
 
 class Publisher:
+    """The way of publications into the logs of channels."""
+
     def __init__(
         self, context: Context, channels: Channels, clients: Clients, deliverer: Deliverer, counters: Counters
     ) -> None:

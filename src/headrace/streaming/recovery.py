@@ -47,6 +47,8 @@ def server_info(options: StreamingOptions, recovered: ServerInfo | None) -> Serv
 
 
 class Recovery:
+    """The recovery of the service after a start."""
+
     def __init__(
         self,
         context: Context,

@@ -30,6 +30,8 @@ _TURN: Final = 256
 
 
 class Redelivery:
+    """The redeliveries of all subscriptions."""
+
     def __init__(self, context: Context, counters: Counters, deliverer: Deliverer) -> None:
         self._context = context
         self._counters = counters

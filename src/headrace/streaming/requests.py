@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Requests:
+    """The requests of a service to others, each with the time to wait for an answer."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._prefix = new_inbox() + b"."

@@ -70,6 +70,8 @@ class SubscriptionRecord(Struct):
 
 
 class ServiceState(Struct):
+    """The state of the service, as its state log says it."""
+
     server: ServerInfo | None = None
     clients: dict[bytes, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)

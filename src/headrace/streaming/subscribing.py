@@ -38,6 +38,8 @@ _LAST_TIME = (1 << 63) - 1
 
 
 class SubscriptionRefused(Exception):
+    """The request to subscribe is refused; the text is the answer's."""
+
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode())
         self.text = text

@@ -49,6 +49,8 @@ class Endpoint(NamedTuple):
 
 
 class Request:
+    """One request of the JetStream API, and its answer."""
+
     __slots__ = ("_delivery", "_endpoint", "_is_answered", "account", "names")
 
     def __init__(

@@ -41,6 +41,8 @@ _USUAL_FLOW: Final = 10
 
 
 class Operation(IntEnum):
+    """The operation that the reply subject of a message in a fast batch asks for."""
+
     START = 0
     APPEND = 1
     COMMIT = 2

@@ -28,6 +28,8 @@ _NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
 
 
 class Acknowledger:
+    """The acknowledgements of one consumer, and what each kind does."""
+
     def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self.configure(consumer.config)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class ConsumerAdvisories:
+    """The advisories and metrics of one consumer."""
+
     def __init__(self, account: AccountPort, stream: str, consumer: str) -> None:
         self._account = account
         self._stream = stream

@@ -54,6 +54,8 @@ FORGOTTEN: Final = NoDeadLetters()
 
 
 class DeadLetters:
+    """The dead letters of one consumer: copies of messages that it gives up, until they are acknowledged."""
+
     def __init__(self, consumer: ConsumerPort, subject: str) -> None:
         self._consumer = consumer
         self._subject = subject.encode()

@@ -76,6 +76,8 @@ class Inactivity(ABC):
 
 
 class PullInactivity(Inactivity):
+    """The watch over a pull consumer without requests."""
+
     _always_jitters = True
 
     def __init__(self, consumer: ConsumerPort, pulls: Pulls) -> None:

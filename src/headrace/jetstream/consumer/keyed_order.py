@@ -26,6 +26,8 @@ MOST_PASSED_OVER: Final = 8192
 
 
 class KeyedOrder:
+    """The order of one consumer's messages by their keys."""
+
     def __init__(self, consumer: ConsumerPort, serving: Serving, share: int, token: int) -> None:
         self._consumer = consumer
         self._stream = consumer.stream

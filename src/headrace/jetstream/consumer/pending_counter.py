@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class PendingCounter(PendingNumbers):
+    """The number of messages that a consumer has still to get."""
+
     def __init__(self, stream: StreamView, filters: Sequence[bytes]) -> None:
         self._stream = stream
         self._filters = filters

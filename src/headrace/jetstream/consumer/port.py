@@ -31,6 +31,8 @@ ANY_NUMBER: Final = 1 << 31
 
 
 class Outcome(Enum):
+    """The reason for which sending ended for now."""
+
     MORE = "there is more, and somebody to take it"
     END = "nothing more, or nobody who takes it"
     FULL = "as many as may be are unacknowledged"

@@ -26,6 +26,8 @@ _LOWEST_PRIORITY: Final = 9
 
 
 class Verdict(Enum):
+    """The judgement about a request that waits, by its priority group."""
+
     SERVE = 0
     PINNED = 1
     """Served, and pinned with this."""

@@ -30,6 +30,8 @@ _RETRY_NS: Final = 1_000_000_000
 
 
 class Serving:
+    """The sending of one consumer's messages, a page at a time."""
+
     def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self._alarm = Alarm(consumer.account.turns, consumer.wake)

@@ -37,6 +37,8 @@ class MessageRefused(Exception):
 
 
 class SourcedIngest(Protocol):
+    """The way of messages from an origin into the stream."""
+
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         """Ascending ones of the origin, which `identity` names.
 

@@ -32,6 +32,8 @@ What a kill loses is delivered again.
 
 
 class Journal(ChangeWriter):
+    """The writing side of an account's durable state."""
+
     def __init__(
         self,
         open_log: Callable[[], MessageLog],

@@ -52,6 +52,8 @@ class _Named(msgspec.Struct):
 
 
 class StreamRecord(Struct):
+    """A stream in the state log."""
+
     created_ns: int
     config: bytes
     """JSON, as it was written: one of a later version, which cannot be read here, is kept."""
@@ -62,6 +64,8 @@ class StreamRecord(Struct):
 
 
 class ConsumerRecord(Struct):
+    """A consumer in the state log."""
+
     identity: int
     created_ns: int
     stream: str
@@ -76,6 +80,8 @@ class ConsumerRecord(Struct):
 
 
 class AccountState(Struct):
+    """The state of an account, as its state log says it."""
+
     streams: dict[str, StreamRecord] = field(default_factory=dict)
     consumers: dict[int, ConsumerRecord] = field(default_factory=dict)
     """The consumer's identity, which is unique in the account."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class Recovery:
+    """The recovery of one account after a start."""
+
     def __init__(self, account: AccountJetStream) -> None:
         self._account = account
         self._store = account.system.file

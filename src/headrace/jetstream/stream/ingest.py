@@ -75,6 +75,8 @@ class _Batch(Struct):
 
 
 class Ingest:
+    """The way of publications into the log of one stream."""
+
     def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects

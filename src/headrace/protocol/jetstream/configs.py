@@ -23,32 +23,44 @@ from headrace.protocol.jetstream.numbers import (  # noqa: TC001 - msgspec reads
 
 
 class Retention(StrEnum):
+    """The rule by which a stream keeps messages."""
+
     LIMITS = "limits"
     INTEREST = "interest"
     WORKQUEUE = "workqueue"
 
 
 class Discard(StrEnum):
+    """The messages that go when a limit is reached: old ones, or the new one."""
+
     OLD = "old"
     NEW = "new"
 
 
 class Storage(StrEnum):
+    """The place of a stream's messages."""
+
     FILE = "file"
     MEMORY = "memory"
 
 
 class Compression(StrEnum):
+    """The compression of a stream's file."""
+
     NONE = "none"
     S2 = "s2"
 
 
 class PersistMode(StrEnum):
+    """The time at which a message counts as stored."""
+
     DEFAULT = "default"
     ASYNC = "async"
 
 
 class DeliverPolicy(StrEnum):
+    """The place in its stream where a consumer begins."""
+
     ALL = "all"
     LAST = "last"
     NEW = "new"
@@ -58,6 +70,8 @@ class DeliverPolicy(StrEnum):
 
 
 class AckPolicy(StrEnum):
+    """The acknowledgements that a consumer wants."""
+
     NONE = "none"
     ALL = "all"
     EXPLICIT = "explicit"
@@ -65,11 +79,15 @@ class AckPolicy(StrEnum):
 
 
 class ReplayPolicy(StrEnum):
+    """The pace of stored messages: at once, or as they were published."""
+
     INSTANT = "instant"
     ORIGINAL = "original"
 
 
 class PriorityPolicy(StrEnum):
+    """The rule by which a pull consumer serves waiting requests."""
+
     NONE = "none"
     OVERFLOW = "overflow"
     PINNED_CLIENT = "pinned_client"
@@ -95,6 +113,8 @@ class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Placement(_Config, frozen=True):
+    """The servers on which a stream may be placed."""
+
     go_name: ClassVar[str] = "Placement"
 
     cluster: str = ""
@@ -103,6 +123,8 @@ class Placement(_Config, frozen=True):
 
 
 class SubjectTransform(_Config, frozen=True):
+    """A transform of subjects, from a pattern to a template."""
+
     go_name: ClassVar[str] = "SubjectTransformConfig"
     always: ClassVar[frozenset[str]] = frozenset(["src", "dest"])
 
@@ -145,6 +167,8 @@ class StreamSource(_Config, frozen=True):
 
 
 class Republish(_Config, frozen=True):
+    """The republishing of a stream's messages."""
+
     go_name: ClassVar[str] = "RePublish"
     always: ClassVar[frozenset[str]] = frozenset(["dest"])
 
@@ -154,6 +178,8 @@ class Republish(_Config, frozen=True):
 
 
 class StreamConsumerLimits(_Config, frozen=True):
+    """The limits that a stream sets for its consumers."""
+
     go_name: ClassVar[str] = "StreamConsumerLimits"
 
     inactive_threshold: Duration = 0
@@ -161,6 +187,8 @@ class StreamConsumerLimits(_Config, frozen=True):
 
 
 class StreamConfig(_Config, frozen=True):
+    """The configuration of a stream."""
+
     go_name: ClassVar[str] = "StreamConfig"
     always: ClassVar[frozenset[str]] = frozenset(
         [
@@ -222,6 +250,8 @@ class StreamConfig(_Config, frozen=True):
 
 
 class ConsumerConfig(_Config, frozen=True):
+    """The configuration of a consumer."""
+
     go_name: ClassVar[str] = "ConsumerConfig"
     always: ClassVar[frozenset[str]] = frozenset(
         ["deliver_policy", "ack_policy", "replay_policy", "num_replicas"]

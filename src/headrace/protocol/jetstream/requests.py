@@ -53,6 +53,8 @@ class ConsumerRequest(Request, frozen=True):
 
 
 class StreamInfoRequest(Request, frozen=True):
+    """The body of STREAM.INFO."""
+
     go_name: ClassVar[str] = "JSApiStreamInfoRequest"
 
     offset: Int = 0
@@ -61,6 +63,8 @@ class StreamInfoRequest(Request, frozen=True):
 
 
 class StreamNamesRequest(Request, frozen=True):
+    """The body of STREAM.NAMES."""
+
     go_name: ClassVar[str] = "JSApiStreamNamesRequest"
 
     offset: Int = 0
@@ -68,6 +72,8 @@ class StreamNamesRequest(Request, frozen=True):
 
 
 class StreamListRequest(StreamNamesRequest, frozen=True):
+    """The body of STREAM.LIST."""
+
     go_name: ClassVar[str] = "JSApiStreamListRequest"
 
 
@@ -80,6 +86,8 @@ class ConsumersRequest(Request, frozen=True):
 
 
 class PurgeRequest(Request, frozen=True):
+    """The body of STREAM.PURGE."""
+
     go_name: ClassVar[str] = "JSApiStreamPurgeRequest"
 
     seq: Uint64 = 0
@@ -105,6 +113,8 @@ class MessageGetRequest(Request, frozen=True):
 
 
 class MessageDeleteRequest(Request, frozen=True):
+    """The body of STREAM.MSG.DELETE."""
+
     go_name: ClassVar[str] = "JSApiMsgDeleteRequest"
 
     seq: Uint64 = 0
@@ -112,6 +122,8 @@ class MessageDeleteRequest(Request, frozen=True):
 
 
 class PauseRequest(Request, frozen=True):
+    """The body of CONSUMER.PAUSE."""
+
     go_name: ClassVar[str] = "JSApiConsumerPauseRequest"
 
     pause_until: Time = ZERO
@@ -134,6 +146,8 @@ class ResetRequest(Request, frozen=True):
 
 
 class SnapshotRequest(Request, frozen=True):
+    """The body of STREAM.SNAPSHOT."""
+
     go_name: ClassVar[str] = "JSApiStreamSnapshotRequest"
 
     deliver_subject: str = ""
@@ -144,6 +158,8 @@ class SnapshotRequest(Request, frozen=True):
 
 
 class LostMessages(Request, frozen=True):
+    """The messages that a stream has lost, as its state says."""
+
     go_name: ClassVar[str] = "LostStreamData"
 
     msgs: list[Uint64] = []
@@ -170,6 +186,8 @@ class StreamState(Request, frozen=True):
 
 
 class RestoreRequest(Request, frozen=True):
+    """The body of STREAM.RESTORE."""
+
     go_name: ClassVar[str] = "JSApiStreamRestoreRequest"
 
     config: StreamConfig = StreamConfig()
@@ -177,6 +195,8 @@ class RestoreRequest(Request, frozen=True):
 
 
 class StreamRequest(NamedTuple):
+    """The parts of a request to create or update a stream."""
+
     config: StreamConfig
     pedantic: bool
 

@@ -56,6 +56,8 @@ class ResponseClaims(Struct, frozen=True):
 
 
 class PermissionClaims(Struct, frozen=True):
+    """The permissions that a token gives: to publish, to subscribe, to respond."""
+
     publish: SubjectClaims = SubjectClaims()
     subscribe: SubjectClaims = SubjectClaims()
     responses: ResponseClaims | None = None
@@ -84,6 +86,8 @@ class UserLimits(Struct, frozen=True):
 
 
 class UserClaims(Claims, frozen=True, kw_only=True):
+    """The claims about a user."""
+
     limits: UserLimits = UserLimits()
     issuer_account: str = ""
 
@@ -103,6 +107,8 @@ class Scope(Struct, frozen=True):
 
 
 class JetStreamLimits(Struct, frozen=True):
+    """The limits of JetStream for an account, for all replicas or for a tier."""
+
     memory_storage: int = 0
     disk_storage: int = 0
     streams: int = 0
@@ -114,6 +120,8 @@ class JetStreamLimits(Struct, frozen=True):
 
 
 class AccountLimits(Struct, frozen=True):
+    """The limits of an account."""
+
     subscriptions: int = 0
     data: int = 0
     payload: int = 0
@@ -200,6 +208,8 @@ class CalloutClaims(Struct, frozen=True):
 
 
 class TraceClaims(Struct, frozen=True):
+    """The traces of an account's messages: where to, and how many of them."""
+
     destination: str = ""
     sampling: int = 0
 
@@ -253,6 +263,8 @@ class DeletionClaims(Claims, frozen=True, kw_only=True):
 
 
 class ServerClaims(Struct, frozen=True):
+    """The server that asks a callout service."""
+
     name: str = ""
     host: str = ""
     server_id: str = ""
@@ -263,6 +275,8 @@ class ServerClaims(Struct, frozen=True):
 
 
 class ClientClaims(Discreet, frozen=True):
+    """The client about whom a callout service is asked."""
+
     HIDDEN = frozenset({"nonce"})
     host: str = ""
     client_id: int = 0

@@ -130,6 +130,8 @@ class ChannelLimits(Protocol):
 
 
 class StoreLimits(ChannelLimits, Protocol):
+    """The limits of the store: those of all channels, and of single ones."""
+
     @property
     def max_channels(self) -> int: ...
     @property
