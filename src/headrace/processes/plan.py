@@ -18,6 +18,7 @@ from headrace.errors import StartError
 from headrace.protocol.info import address_text
 from headrace.server.acceptor import BACKLOG, not_listening
 from headrace.server.listener import bind
+from headrace.server.peers.addresses import is_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ def _bound(place: Place) -> socket.socket:
         raise StartError(f"Error listening on port: {shown}: {error.strerror}") from error
     try:
         if place.family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_wildcard(place.host))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind(place.address)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
+from headrace.server.peers.addresses import is_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -27,6 +28,9 @@ BACKLOG: Final = 4096
 ACCEPTS_PER_TICK: Final = 64
 ACCEPT_PAUSE: Final = 0.1  # seconds without accepting when the system is out of descriptors
 
+_MAPPED: Final = "::ffff:"
+"""The prefix of an IPv4 address that is written as one of IPv6."""
+
 DESCRIPTORS_KEPT: Final = 16
 """Descriptors that connections do not get, so that stores, certificates, logs and modules that are loaded
 late can still be opened; at most one of eight that the process may have."""
@@ -35,17 +39,18 @@ late can still be opened; at most one of eight that the process may have."""
 class Accepting:
     """A bound socket whose connections are accepted; subclasses say what `_open` does with one.
 
-    `kept`: descriptors of the process that must stay free, however many connections wait.
+    `host`: the address as it is configured. `kept`: descriptors of the process that must stay free, however
+    many connections wait.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, kept: int = DESCRIPTORS_KEPT
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, host: str, kept: int = DESCRIPTORS_KEPT
     ) -> None:
         self._loop = loop
         self._sock = sock
         self._kept = kept
         self._ceiling = sys.maxsize
-        self.host: str = self._sock.getsockname()[0]
+        self.host: str = host if is_wildcard(host) else self._sock.getsockname()[0]
         self.port: int = self._sock.getsockname()[1]
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
@@ -103,7 +108,7 @@ class Accepting:
         number = sock.fileno()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._open(sock, address)
+        self._open(sock, (unmapped(address[0]), address[1]))
         return number
 
     def _pause(self, error: OSError) -> None:
@@ -122,6 +127,26 @@ class Accepting:
             self._take()
         else:
             self._pause(error)
+
+
+def socket_for_all(host: str) -> socket.socket | None:
+    """A new socket for IPv4 and IPv6 together, to be bound to `::`, if the host means every address.
+
+    None for another host, and on a system without IPv6.
+    """
+    if not is_wildcard(host):
+        return None
+    try:
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return None
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return sock
+
+
+def unmapped(address: str) -> str:
+    """The IPv4 address of a peer that came to a socket for both kinds; any other as it is."""
+    return address.removeprefix(_MAPPED) if "." in address else address
 
 
 def not_listening(host: str, port: int, error: OSError) -> StartError:
@@ -157,8 +182,8 @@ def _tightness(ceiling: int) -> OSError | None:
 class Acceptor(Accepting):
     """One bound port of a server."""
 
-    def __init__(self, server: Runtime, sock: socket.socket) -> None:
-        super().__init__(server.loop, sock)
+    def __init__(self, server: Runtime, sock: socket.socket, host: str) -> None:
+        super().__init__(server.loop, sock, host)
         self._server = server
         self._opening: dict[asyncio.Task[None], socket.socket] = {}
         self._is_abandoned = False

@@ -11,12 +11,19 @@ import asyncio
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace import limits
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.acceptor import Acceptor, first_byte, not_listening, readable
+from headrace.server.acceptor import (
+    Acceptor,
+    first_byte,
+    not_listening,
+    readable,
+    socket_for_all,
+    unmapped,
+)
 from headrace.server.access import Access
 from headrace.server.throttle import WINDOW, HandshakeRate
 from headrace.server.transport import AsyncioTransport, EpollTransport
@@ -82,7 +89,8 @@ def inherit(host: str, port: int, sock: socket.socket) -> None:
 def bind(host: str, port: int) -> socket.socket:
     """Return a bound, non-blocking socket; clients cannot connect before it listens.
 
-    Port -1 lets the system choose. Raises: StartError naming the address when it cannot be bound.
+    Port -1 lets the system choose; a host that means every address has those of IPv4 and of IPv6, as on the
+    Go server. Raises: StartError naming the address when it cannot be bound.
     """
     inherited = _inherited.pop((host, port), None)
     if inherited is not None:
@@ -91,15 +99,12 @@ def bind(host: str, port: int) -> socket.socket:
     # An address in letters of ASCII needs none of the tables of names in others, which take long to load.
     name = host.encode("ascii") if host.isascii() else host
     try:
-        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
-        sock = socket.socket(family, kind)
+        sock, address = _unbound(name, port, socket_for_all(host))
     except OSError as error:
         raise not_listening(host, port, error) from error
     try:
         if os.name == "posix":  # elsewhere it would share the port with others
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
     except OSError as error:
         sock.close()
@@ -108,13 +113,26 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
+def _unbound(
+    name: str | bytes, port: int, for_all: socket.socket | None
+) -> tuple[socket.socket, tuple[Any, ...]]:
+    """The socket for an address, and the address as the system takes it. Raises: OSError."""
+    if for_all is not None:
+        return for_all, ("::", port)
+    family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+    sock = socket.socket(family, kind)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return sock, address
+
+
 class Listener(Acceptor):
     """The client port of one server. `context` None: no TLS."""
 
     _server: ListenerHost
 
     def __init__(self, server: ListenerHost, context: ssl.SSLContext | None, sock: socket.socket) -> None:
-        super().__init__(server, sock)
+        super().__init__(server, sock, server.options.host)
         self.context = context
         self._poller = server.ticks.poller
         self._access = Access(server)
@@ -168,7 +186,8 @@ class Listener(Acceptor):
             return None
         if accepted is None:
             return None
-        number, host, port = accepted
+        number, address, port = accepted
+        host = unmapped(address)
         if self.context is not None or self._server.options.proxy_protocol:
             self._open(self._socket(number), (host, port))
             return number

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import re
 import socket
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.conf.streaming_options import NATSServerOptions, StreamingOptions
 from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
+from headrace.server.acceptor import unmapped
 from headrace.server.listener import bind
 
 
@@ -102,6 +105,70 @@ def test_a_port_that_another_took_meanwhile_is_named(host: str) -> None:
     with pytest.raises(StartError, match=rf"listen tcp {shown}:\d+: bind: address already in use"):
         asyncio.run(server.start())
     taken[0].close()
+
+
+def _has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback")
+@pytest.mark.parametrize("transport", ["epoll", "asyncio"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_host_that_means_every_address_has_those_of_both_kinds(host: str, transport: str) -> None:
+    options = Options(
+        host=host,
+        port=-1,
+        http_port=-1,
+        websocket=WebSocketOptions(host=host, port=-1, no_tls=True),
+        cluster=ClusterOptions(host=host, port=-1),
+    )
+
+    async def main() -> None:
+        async with Server(options, transport=transport) as server:
+            routes = server.routes
+            assert server.host == host
+            assert routes is not None
+            assert routes.host == host
+            for peer in ("127.0.0.1", "::1"):
+                for port in (server.websocket_port, routes.port):
+                    _, writer = await asyncio.open_connection(peer, port)
+                    writer.close()
+                reader, client = await asyncio.open_connection(peer, server.port)
+                assert json.loads((await reader.readline())[5:])["client_ip"] == peer
+                page = await asyncio.to_thread(read_page, peer, server.monitor_port, "/connz")
+                assert peer in [connection["ip"] for connection in page["connections"]]
+                client.close()
+
+    asyncio.run(main())
+
+
+def read_page(host: str, port: int, path: str) -> Any:
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("GET", path)
+    page = json.loads(connection.getresponse().read())
+    connection.close()
+    return page
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("::1", "::1"),
+        ("::ffff:0:1", "::ffff:0:1"),
+        ("64:ff9b::192.0.2.7", "64:ff9b::192.0.2.7"),
+        ("", ""),
+    ],
+)
+def test_addresses_of_ipv4_are_shown_as_such(address: str, shown: str) -> None:
+    assert unmapped(address) == shown
 
 
 def test_a_server_that_does_not_start_gives_the_port_back() -> None:

@@ -14,13 +14,13 @@ import socket
 import sys
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
-from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting
+from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting, socket_for_all
 
 if TYPE_CHECKING:
     import ssl
@@ -124,11 +124,12 @@ class _Running(Accepting):
     def __init__(
         self,
         listening: socket.socket,
+        host: str,
         secured: Secured | None,
         runner: web.AppRunner,
         report: Callable[[str, str], None],
     ) -> None:
-        super().__init__(asyncio.get_running_loop(), listening, DESCRIPTORS_KEPT // 2)
+        super().__init__(asyncio.get_running_loop(), listening, host, DESCRIPTORS_KEPT // 2)
         self._secured = secured
         self._runner = runner
         self._report = report
@@ -219,13 +220,14 @@ async def start_monitor(
         access = guarding(Guard(authorization), report) if authorization else None
         return handlers.application(source, base_path, streaming, access)
 
-    serving = asyncio.get_running_loop().create_task(_serve(listening, application, secured, report))
+    serving = asyncio.get_running_loop().create_task(_serve(listening, host, application, secured, report))
     serving.add_done_callback(partial(_note_failure, listening))
     return MonitorHandle(listening, host, serving, secured)
 
 
 async def _serve(
     listening: socket.socket,
+    host: str,
     application: Callable[[], web.Application],
     secured: Secured | None,
     report: Callable[[str, str], None],
@@ -243,7 +245,7 @@ async def _serve(
         auto_decompress=False,  # nothing is read from bodies
     )
     await runner.setup()
-    running = _Running(listening, secured, runner, report)
+    running = _Running(listening, host, secured, runner, report)
     running.start()
     return running
 
@@ -305,12 +307,17 @@ def _note_failure(listening: socket.socket, serving: asyncio.Task[_Running]) -> 
 
 
 async def _listen(host: str, port: int) -> socket.socket:
-    """One socket, IPv4 where the name has both, so that a chosen port is one port."""
-    loop = asyncio.get_running_loop()
+    """One socket, so that a chosen port is one port: of both kinds, or IPv4 where a name has both."""
+    address: tuple[Any, ...] = ("::", port)
     try:
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket_for_all(host)
+        if listening is None:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+            listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise _start_error(host, port, error) from None
     try:

@@ -83,7 +83,7 @@ class PeerHost(ABC, Generic[SessionT]):
     def bind(self, host: str, port: int) -> None:
         """Bind the port; it listens from `listener.start` on. Raises: StartError."""
         try:
-            self.listener = PeerListener(self._server, self, bind(host, port))
+            self.listener = PeerListener(self._server, self, bind(host, port), host)
         except StartError as error:
             raise StartError(f"Unable to listen for {self.port_title} connections: {error}") from error
 

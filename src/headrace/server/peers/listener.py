@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class PeerListener(Acceptor):
     """Hands each connection to the host of its kind."""
 
-    def __init__(self, server: Runtime, host: PeerHost[Any], sock: socket.socket) -> None:
-        super().__init__(server, sock)
-        self._host = host
+    def __init__(self, server: Runtime, peers: PeerHost[Any], sock: socket.socket, host: str) -> None:
+        super().__init__(server, sock, host)
+        self._peers = peers
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        work = self._host.accepted(sock, address)
+        work = self._peers.accepted(sock, address)
         if work is not None:
             self._run(work, sock)

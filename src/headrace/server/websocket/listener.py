@@ -61,7 +61,7 @@ class WebSocketListener(Acceptor):
         context: ssl.SSLContext | None,
         sock: socket.socket,
     ) -> None:
-        super().__init__(server, sock)
+        super().__init__(server, sock, options.host)
         self.context = context
         self._options = options
         self._access = WebSocketAccess(server, options, self.port)
