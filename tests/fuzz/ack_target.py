@@ -8,18 +8,13 @@ pending, the floors, what the journal would give back and the confirmations are 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from headrace.core.service import Delivery
+from fuzz.lane_playing import Connected, Service, check_lanes
 from headrace.engine.ack_lane import AckLane
 from headrace.engine.consumer import ChangeCounts, ConsumerDeltas, ConsumerTable, DeltaWriter
-from headrace.engine.interest import Interest
 from headrace.engine.jetstream import Acks, settle, sort_acks
-from headrace.engine.lanes import use_lanes
-from headrace.engine.link import Router
-from headrace.engine.memory import live_objects
 from headrace.engine.messages import NewMessages
-from headrace.engine.service import ServiceLink
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.log.committer import SyncMarks
 from headrace.log.memory import MemoryLog
@@ -28,8 +23,9 @@ from headrace.protocol.jetstream.configs import AckPolicy
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from headrace.core.service import Delivery
     from headrace.engine.batches import Gathered
 
 NOW: Final = 7
@@ -42,14 +38,7 @@ _ENTRY: Final = Struct("<cIQ")
 
 
 def check(data: bytes) -> None:
-    before, were_used = live_objects(), use_lanes(True)
-    try:
-        with_lanes = _play(data, lanes=True)
-        without = _play(data, lanes=False)
-    finally:
-        use_lanes(were_used)
-    assert with_lanes == without
-    assert live_objects() == before
+    check_lanes(data, _play)
 
 
 class _Journal(ChangeCounts):
@@ -81,7 +70,7 @@ class _Journal(ChangeCounts):
         del self.writer
 
 
-class _Service:
+class _Service(Service):
     """Answers as an account does, once all is written."""
 
     def __init__(self, deltas: ConsumerDeltas, journal: _Journal) -> None:
@@ -89,9 +78,8 @@ class _Service:
         self.special: list[Delivery] = []
         self._deltas = deltas
         self._journal = journal
-        self.link: Any = None
 
-    def deliver(self, batch: list[Gathered[Delivery]]) -> None:
+    def deliver(self, batch: Sequence[Gathered[Delivery]]) -> None:
         for run in batch:
             for acks in sort_acks(run, self._find, self.special.append):
                 core: AckState = acks.owner
@@ -107,40 +95,12 @@ class _Service:
     def _find(self, stream: bytes, consumer: bytes) -> Acks | None:
         return self.acks.get((stream, consumer))
 
-    def failed(self, error: Exception) -> None:
-        raise error
 
-    def wake(self) -> None: ...
-
-    def unpublishable(self, subject: bytes) -> None: ...
-
-
-class _Client:
-    def __init__(self) -> None:
-        self.confirmed: list[Delivery] = []
-
-    def deliver(self, batch: list[Delivery]) -> None:
-        self.confirmed += batch
-
-    def failed(self, error: Exception) -> None:
-        raise error
-
-    def wake(self) -> None: ...
-
-    def unpublishable(self, subject: bytes) -> None:
-        """A subject with a blank: nothing is sent."""
-
-
-def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
-    use_lanes(lanes)
-    router, interest = Router(), Interest()
+def _play(data: bytes) -> tuple[object, ...]:
     deltas, table = ConsumerDeltas(), ConsumerTable()
     journal = _Journal(deltas)
-    service, client = _Service(deltas, journal), _Client()
-    link = ServiceLink(router, service, Delivery)
-    sender = ServiceLink(router, client, Delivery)
-    service.link, link.interest, sender.interest = link, interest, interest
-    sender.subscribe(b"_INBOX.>")
+    service = _Service(deltas, journal)
+    connected = Connected(service)
     cores, kept = list[AckState](), list[ConsumerState]()
     for identity, name in enumerate(CONSUMERS):
         core = AckState(AckPolicy.EXPLICIT, ConsumerState(), deltas)
@@ -153,29 +113,26 @@ def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
         table.add(b"S." + name.encode(), core)
         service.acks[b"S", name.encode()] = Acks(core)
         cores.append(core)
+    link = connected.link
     sid = link.subscribe(b"$JS.ACK.>", gathered=True)
     link.open_lane(sid, AckLane(table, link.outgoing, journal, lambda: NOW))
     for number, line in enumerate(data.split(b"\n")[:MOST]):
         subject, _, payload = line[1:].partition(b"\t")
         reply = b"_INBOX.%d" % number if line[:1] and line[0] & 1 else b""
-        sender.publish(b"$JS.ACK." + subject, payload, reply=reply)
-    while router.has_due:
-        router.end_tick()
+        connected.sender.publish(b"$JS.ACK." + subject, payload, reply=reply)
+    connected.run()
     journal.write(deltas.take())  # what nobody waits for is written later
     for identity, delta in _entries(journal.written()):
         kept[identity].apply(delta)
     assert kept == [core.state for core in cores]
-    for one in (link, sender):
-        one.detach()
-    router.end_tick()
-    service.link = None
+    connected.end()
     journal.close()
     deltas.timer = None
     return (
         [list(core.pending.items()) for core in cores],
         [(core.state.numbers, core.floor_consumer, core.floor_stream) for core in cores],
         [(core.active_ns, core.acknowledged_ns) for core in cores],
-        sorted(client.confirmed),
+        sorted(connected.client.answers),
         service.special,
     )
 

@@ -9,25 +9,24 @@ stored once, and not twice with the same id. What is stored, left to Python and 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from headrace.core.service import Delivery
+from fuzz.lane_playing import Connected, Service, check_lanes
 from headrace.engine.ids import IdWindow
-from headrace.engine.interest import Interest
 from headrace.engine.jetstream import Publications
-from headrace.engine.lanes import HeldBytes, StreamCounts, use_lanes
-from headrace.engine.link import Router
-from headrace.engine.memory import live_objects
+from headrace.engine.lanes import HeldBytes, StreamCounts
 from headrace.engine.publish_lane import PublishLane
-from headrace.engine.service import ServiceLink
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
+    from headrace.core.service import Delivery
     from headrace.engine.batches import Gathered
+    from headrace.engine.service import ServiceLink
     from headrace.errors import LogError
 
 NOW: Final = 7_000_000_000
@@ -40,17 +39,10 @@ END, BEHIND_HEADERS = b"\xff", b"\xfe"
 
 
 def check(data: bytes) -> None:
-    before, were_used = live_objects(), use_lanes(True)
-    try:
-        with_lanes = _play(data, lanes=True)
-        without = _play(data, lanes=False)
-    finally:
-        use_lanes(were_used)
-    assert with_lanes == without
-    assert live_objects() == before
+    check_lanes(data, _play)
 
 
-class _Service:
+class _Service(Service):
     """The stream's owner: it does in Python what the lane leaves, or everything."""
 
     def __init__(self) -> None:
@@ -58,7 +50,6 @@ class _Service:
         self.counts = StreamCounts()
         self.ids: dict[bytes, int] = {}
         self.left: list[Delivery] = []
-        self.link: Any = None
 
     # -- the owner of the lane -------------------------------------------------------------------------
 
@@ -79,7 +70,7 @@ class _Service:
 
     # -- the session of the link -----------------------------------------------------------------------
 
-    def deliver(self, batch: list[Gathered[Delivery]]) -> None:
+    def deliver(self, batch: Sequence[Gathered[Delivery]]) -> None:
         for message in itertools.chain.from_iterable(batch):
             is_block = not message.headers or message.headers.startswith(hdr.FIRST_LINE)
             size = len(message.headers) + len(message.payload)
@@ -102,53 +93,22 @@ class _Service:
         if message.reply:
             self.link.publish(message.reply, HEAD + rest)
 
-    def failed(self, error: Exception) -> None:
-        raise error
 
-    def wake(self) -> None: ...
-
-    def unpublishable(self, subject: bytes) -> None: ...
-
-
-class _Client:
-    def __init__(self) -> None:
-        self.answers: list[Delivery] = []
-
-    def deliver(self, batch: list[Delivery]) -> None:
-        self.answers += batch
-
-    def failed(self, error: Exception) -> None:
-        raise error
-
-    def wake(self) -> None: ...
-
-    def unpublishable(self, subject: bytes) -> None: ...
-
-
-def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
-    use_lanes(lanes)
-    router, interest = Router(), Interest()
-    service, client = _Service(), _Client()
-    link = ServiceLink(router, service, Delivery)
-    sender = ServiceLink(router, client, Delivery)
-    service.link, link.interest, sender.interest = link, interest, interest
-    sender.subscribe(b"_INBOX.>")
-    sid = link.subscribe(b"s.>", gathered=True)
-    link.open_lane(sid, _lane(service, link))
+def _play(data: bytes) -> tuple[object, ...]:
+    service = _Service()
+    connected = Connected(service)
+    sid = connected.link.subscribe(b"s.>", gathered=True)
+    connected.link.open_lane(sid, _lane(service, connected.link))
     for number, line in enumerate(data.split(END)[:MOST]):
         headers, _, payload = line[1:].partition(BEHIND_HEADERS)
         how = line[0] if line else 0
         reply = b"_INBOX.%d%b" % (number, b".$FI" if how & 6 == 6 else b"") if how & 1 else b""
-        sender.publish(b"s.a", payload, reply=reply, headers=headers)
-        while router.has_due:
-            router.end_tick()
+        connected.sender.publish(b"s.a", payload, reply=reply, headers=headers)
+        connected.run()
     stored = list(service.log.read_from(1, max_messages=MOST).messages)
     service.log.close()
-    for one in (link, sender):
-        one.detach()
-    router.end_tick()
-    service.link = None
-    return stored, client.answers, service.left
+    connected.end()
+    return stored, connected.client.answers, service.left
 
 
 def _lane(service: _Service, link: ServiceLink[Delivery]) -> PublishLane:
