@@ -6,12 +6,11 @@ import asyncio
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.object_stores import FakeObstore, KeyedStore, as_store, fake_obstore
-from harness.s3 import obstore_options, s3_endpoint
+from harness.object_stores import KeyedStore, as_store
 from headrace.errors import UnsupportedError
 from headrace.log.filesystem import Mode, RealFileSystem
 from headrace.objects import remote
@@ -23,22 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from harness.object_stores import FakeObstore
     from headrace.objects.port import AsyncObjectStore, ObjectStore
 
 # What moto and its dependencies warn of is theirs.
 pytestmark = pytest.mark.filterwarnings("default")
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, Any]]:
-    """Options for obstore that lead to a server with the bucket `archive`."""
-    with s3_endpoint("archive") as endpoint:
-        yield obstore_options(endpoint)
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeObstore:
-    return fake_obstore(monkeypatch)
 
 
 @pytest.fixture(params=["local", "keyed", "fake", "s3"])

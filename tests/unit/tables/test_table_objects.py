@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from table_makers import Stream, archived, merge_and_erase, sequences
 
-from harness.object_stores import FakeObstore, fake_obstore
-from harness.s3 import obstore_options, s3_endpoint
 from headrace.objects.errors import StoreError
 from headrace.tables import Table, open_store
 from headrace.tables.errors import TableDamaged
@@ -19,23 +17,12 @@ from headrace.tables.table import ORPHAN_AGE_NS
 from headrace.tables.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from harness.object_stores import FakeObstore
 
 # What moto and its dependencies warn of is theirs.
 pytestmark = pytest.mark.filterwarnings("default")
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, Any]]:
-    """Options for obstore that lead to a server with the bucket `archive`."""
-    with s3_endpoint("archive") as endpoint:
-        yield obstore_options(endpoint)
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeObstore:
-    return fake_obstore(monkeypatch)
 
 
 def test_a_part_of_an_object_that_is_gone_by_now(fake: FakeObstore) -> None:
