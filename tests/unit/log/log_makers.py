@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.memory import MemoryLog
-from headrace.log.port import NO_LIMITS, Limits, MessageLog, NewMessage, SyncPolicy, size_of
+from headrace.log.port import NO_LIMITS, Discard, Limits, MessageLog, NewMessage, SyncPolicy, size_of
 from headrace.testing.faultfs import MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -26,6 +26,20 @@ KINDS: Final = ["memory", "file", "file-late", "file-small-segments", "file-asle
 """A late one has no file until it is written to. One that sleeps opens its files after a reopening when it
 must. The process of the last dies before each reopening: nothing is closed."""
 SMALL: Final = 2048
+LIMITS: Final = (
+    Limits(),
+    Limits(max_messages=7),
+    Limits(max_bytes=1500),
+    Limits(max_messages_per_subject=1),
+    Limits(max_messages_per_subject=3, max_messages=12),
+    Limits(max_messages=9, discard=Discard.NEW),
+    Limits(max_bytes=1500, discard=Discard.NEW),
+    Limits(max_messages_per_subject=2, discard=Discard.NEW, max_messages=20),
+    Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True),
+    Limits(max_message_size=70),
+    Limits(max_age_ns=30),
+)
+"""Limits of logs that are compared; each kind of limit, and some together."""
 
 
 class Clock:

@@ -12,32 +12,20 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from log_makers import LIMITS
 
 from headrace.engine.log_core import Cursors
 from headrace.engine.messages import NewMessages
 from headrace.errors import LogError
 from headrace.log import segments as segments_module
 from headrace.log.file import FileLog
-from headrace.log.port import FOREVER, Discard, Limits, NewMessage, SyncPolicy
+from headrace.log.port import FOREVER, Limits, NewMessage, SyncPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 START: Final = 1_800_000_000_000_000_000
-LIMITS: Final = (
-    Limits(),
-    Limits(max_messages=7),
-    Limits(max_bytes=1500),
-    Limits(max_messages_per_subject=1),
-    Limits(max_messages_per_subject=3, max_messages=12),
-    Limits(max_messages=9, discard=Discard.NEW),
-    Limits(max_bytes=1500, discard=Discard.NEW),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, max_messages=20),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True),
-    Limits(max_message_size=70),
-    Limits(max_age_ns=30),
-    Limits(compresses=True, max_messages=60),
-)
+CORE_LIMITS: Final = (*LIMITS, Limits(compresses=True, max_messages=60))
 
 
 class _Player:
@@ -47,7 +35,7 @@ class _Player:
         self._dice = random.Random(seed)
         self._directory = directory
         self._with_core = with_core
-        self._limits = self._dice.choice(LIMITS)
+        self._limits = self._dice.choice(CORE_LIMITS)
         self._policy = self._dice.choice(list(SyncPolicy))
         self._segment_bytes = self._dice.choice((2000, 1 << 20))
         self.now = START
@@ -114,7 +102,7 @@ class _Player:
         return self.log.expire(self.now)
 
     def _change(self) -> None:
-        other = self._dice.choice(LIMITS)
+        other = self._dice.choice(CORE_LIMITS)
         self._limits = self.log.limits = other
 
     def _restart(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import random
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from log_makers import START, Clock, is_sound, message, put, sequences
+from log_makers import LIMITS, START, Clock, is_sound, message, put, sequences
 
 from headrace.engine.memory import live_objects
 from headrace.engine.memory_log import BLOCK, SLACK, MemoryTable
@@ -15,21 +15,7 @@ from headrace.engine.memory_reading import MemoryReads
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.errors import LogError
 from headrace.log.memory import SCAN, MemoryLog
-from headrace.log.port import FOREVER, NO_LIMITS, Discard, Limits, MessageLog, NewMessage, StoredMessage
-
-LIMITS: Final = (
-    Limits(),
-    Limits(max_messages=7),
-    Limits(max_bytes=1500),
-    Limits(max_messages_per_subject=1),
-    Limits(max_messages_per_subject=3, max_messages=12),
-    Limits(max_messages=9, discard=Discard.NEW),
-    Limits(max_bytes=1500, discard=Discard.NEW),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, max_messages=20),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True),
-    Limits(max_message_size=70),
-    Limits(max_age_ns=30),
-)
+from headrace.log.port import FOREVER, NO_LIMITS, Limits, MessageLog, NewMessage, StoredMessage
 
 
 def stored(sequence: int, subject: bytes = b"a", payload: bytes = b"") -> StoredMessage:
