@@ -30,7 +30,7 @@ from headrace.conf import (
 )
 from headrace.conf import fields as readers
 from headrace.conf import options as options_module
-from headrace.conf.fields import Field, Table
+from headrace.conf.fields import Field, KeyTable
 from headrace.conf.options import Options
 from headrace.conf.toplevel import TOP_LEVEL
 from headrace.protocol.durations import format_duration
@@ -70,17 +70,17 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, KeyTable]:
     """Every table of keys by `module:name`."""
-    found: dict[str, Table] = {}
+    found: dict[str, KeyTable] = {}
     for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf."):
         for name, value in vars(importlib.import_module(module.name)).items():
-            if isinstance(value, Table) and value not in found.values():
+            if isinstance(value, KeyTable) and value not in found.values():
                 found[f"{module.name.removeprefix('headrace.conf.')}:{name}"] = value
     return found
 
 
-def _section(section: Mapping[str, Any], table: Table) -> str:
+def _section(section: Mapping[str, Any], table: KeyTable) -> str:
     reloads = table is TOP_LEVEL
     head = "| key | type | default | | |" if reloads else "| key | type | default | |"
     lines = [f"## {section['title']}", ""]
@@ -163,7 +163,7 @@ def _unsupported(texts: Mapping[str, Any], described: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _off(table: Table) -> Iterator[str]:
+def _off(table: KeyTable) -> Iterator[str]:
     for key, off in table.unsupported.items():
         values = ", ".join(sorted(map(_off_value, off)))
         yield f"`{key}`" + (f" ({values})" if values else "")

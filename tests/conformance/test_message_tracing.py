@@ -11,7 +11,7 @@ import pytest
 from conformance.trace_plays import CONFIG, JETSTREAM, PLAYS, STREAM_PLAYS, Stage
 from harness.leafs import Leafs
 from harness.tracing import Traces, traced
-from headrace.protocol.s2 import Reader
+from headrace.protocol.s2 import S2Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def test_events_are_compressed_as_asked(servers: Leafs, letter: str, accepts: st
     if encoding == "gzip":
         payload = gzip.decompress(payload)
     elif encoding == "snappy":
-        payload = b"".join(Reader().feed(payload))
+        payload = b"".join(S2Reader().feed(payload))
     expected = {"gzip": "gzip", "GZIP, x": "gzip", "snappy": "snappy", "S2": "snappy", "deflate": "identity"}
     assert encoding == expected[accepts]
     assert json.loads(payload)["request"]["header"]["Accept-Encoding"] == [accepts]

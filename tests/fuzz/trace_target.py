@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from headrace.core.tracing import Kind, MessageTrace, TracedConnection, disabled, stored, wanted
+from headrace.core.tracing import ConnectionKind, MessageTrace, TracedConnection, disabled, stored, wanted
 from headrace.protocol.jetstream.headers import FIRST_LINE
 from headrace.server.monitor.text import encode
 
@@ -45,7 +45,7 @@ def _check_block(block: bytes) -> None:
     if asked is None:
         return
     sent: list[MessageTrace] = []
-    for kind in (Kind.CLIENT, Kind.ROUTER):
+    for kind in (ConnectionKind.CLIENT, ConnectionKind.ROUTER):
         trace = MessageTrace(
             source=TracedConnection(kind, 1, "n"),
             account="A",
@@ -58,7 +58,7 @@ def _check_block(block: bytes) -> None:
         )
         passed_on = wanted(trace.next_hop(block))
         assert passed_on is not None
-        came_over = asked.first("Nats-Trace-Hop") if kind is not Kind.CLIENT else ""
+        came_over = asked.first("Nats-Trace-Hop") if kind is not ConnectionKind.CLIENT else ""
         assert passed_on.headers.pop("Nats-Trace-Hop") == [f"{came_over}.1" if came_over else "1"]
         assert passed_on.headers == {
             name: values for name, values in asked.headers.items() if name != "Nats-Trace-Hop"

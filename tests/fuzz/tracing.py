@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.core.tracing import DEST, Kind, MessageTrace, TracedConnection, disabled, wanted
+from headrace.core.tracing import DEST, ConnectionKind, MessageTrace, TracedConnection, disabled, wanted
 
 if TYPE_CHECKING:
     import random
@@ -71,7 +71,7 @@ class _Trace(MessageTrace):
 
 
 class _Somebody:
-    traced_connection = TracedConnection(Kind.ROUTER, 1, "somebody")
+    traced_connection = TracedConnection(ConnectionKind.ROUTER, 1, "somebody")
 
 
 _SOMEBODY: Final = _Somebody()

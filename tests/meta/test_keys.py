@@ -11,7 +11,7 @@ import pytest
 
 import headrace.conf
 from headrace.cli.flags import groups
-from headrace.conf.fields import PLAIN, Table
+from headrace.conf.fields import PLAIN, KeyTable
 from headrace.conf.keys import Keyed
 from headrace.conf.options import Options
 from headrace.conf.toplevel import TOP_LEVEL
@@ -34,7 +34,7 @@ ROWS = {
     (field.names, field.text, field.kind)
     for module in MODULES
     for value in vars(module).values()
-    if isinstance(value, Table)
+    if isinstance(value, KeyTable)
     for field in value.fields
 }
 KEYS = [pytest.param(option, key, id=option) for option, key in Options.KEYS.items()]

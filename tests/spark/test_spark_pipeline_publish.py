@@ -27,7 +27,7 @@ from headrace.pipelines.operations import write_report
 from headrace.pipelines.reading import read_spec
 from headrace.pipelines.running import RunOptions, run_pipeline
 from headrace.pipelines.starters import starter
-from headrace.pipelines.table_files import TableError, open_table, read_rows
+from headrace.pipelines.table_files import TableReplayError, open_table, read_rows
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def values_in(folder: Path, column: str) -> set[str]:
     """Of a table that may not be there yet."""
     try:
         table = open_table(str(folder), "time")
-    except TableError:
+    except TableReplayError:
         return set()
     batches = read_rows(table, 0, table.rows, [column])
     return {row[column] for batch in batches for row in batch.to_pylist()}

@@ -51,7 +51,7 @@ class Taken(Struct, frozen=True):
     copied_bytes: int
 
 
-class Wanted(Struct, frozen=True):
+class LogChoice(Struct, frozen=True):
     """The choice of logs. `is_state` tells from a log's name whether it is a service's state."""
 
     home: Path
@@ -67,7 +67,7 @@ class Wanted(Struct, frozen=True):
 
 
 def take_backup(
-    store: ObjectStore, wanted: Wanted, told: Callable[[int, int], object] = lambda _done, _of: None
+    store: ObjectStore, wanted: LogChoice, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Taken:
     """Take a backup of a store beside the server that uses it.
 
@@ -92,7 +92,7 @@ def _is_cut_off(there: Listing) -> bool:
     return all(one.key.endswith(SUFFIX) for one in there.objects) and set(there.folders) <= {OWN}
 
 
-def _last_of(store: ObjectStore, names: list[str], wanted: Wanted) -> Manifest | None:
+def _last_of(store: ObjectStore, names: list[str], wanted: LogChoice) -> Manifest | None:
     if not names:
         return None
     last = read_manifest(store, names[-1])
@@ -107,7 +107,7 @@ def _last_of(store: ObjectStore, names: list[str], wanted: Wanted) -> Manifest |
 
 
 def _take(
-    store: ObjectStore, wanted: Wanted, last: Manifest | None, told: Callable[[int, int], object]
+    store: ObjectStore, wanted: LogChoice, last: Manifest | None, told: Callable[[int, int], object]
 ) -> Taken:
     known = {
         (log.name, part.name): part for log in (last.logs if last is not None else ()) for part in log.parts
@@ -137,7 +137,7 @@ def _take(
     raise BackupError(f"{wanted.home}: streams are removed faster than they can be copied")
 
 
-def _logs_of(wanted: Wanted) -> dict[bytes, Path]:
+def _logs_of(wanted: LogChoice) -> dict[bytes, Path]:
     try:
         found = list_logs(wanted.home)
     except FileNotFoundError as error:
@@ -192,7 +192,7 @@ def _header(path: Path) -> Header | None:
         return None
 
 
-def _publish(store: ObjectStore, wanted: Wanted, logs: tuple[Log, ...]) -> str:
+def _publish(store: ObjectStore, wanted: LogChoice, logs: tuple[Log, ...]) -> str:
     now = datetime.now(UTC)
     manifest = Manifest(VERSION, now.isoformat(timespec="seconds"), wanted.source, wanted.account, logs)
     while True:

@@ -66,7 +66,7 @@ def is_temporary(key: str) -> bool:
     return _TEMPORARY.fullmatch(posixpath.basename(key)) is not None
 
 
-class Draft:
+class TemporaryFile:
     """A file that is being written, not to be seen yet."""
 
     def __init__(self, folder: Path) -> None:
@@ -143,10 +143,10 @@ class Objects:
 
     # ---- changing ---------------------------------------------------------------------------
 
-    def draft(self) -> Draft:
-        return Draft(self._folder)
+    def draft(self) -> TemporaryFile:
+        return TemporaryFile(self._folder)
 
-    async def create(self, key: str, draft: Draft, *, overwrite: bool) -> None:
+    async def create(self, key: str, draft: TemporaryFile, *, overwrite: bool) -> None:
         """The draft under its name; it is whole or not there. Raises: PathExists, BadPath."""
         draft.close()
         if not key or key in self._folders:

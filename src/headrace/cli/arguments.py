@@ -33,7 +33,7 @@ class UsageError(HeadraceError):
     """A command line that cannot be obeyed; the text is one line."""
 
 
-class Kind(Enum):
+class FlagKind(Enum):
     """The kind of value that follows a flag."""
 
     TEXT = "text"
@@ -46,7 +46,7 @@ class Flag(Struct, frozen=True):
 
     names: tuple[str, ...]
     target: str
-    kind: Kind
+    kind: FlagKind
     help: str
     placeholder: str = ""
 
@@ -81,14 +81,14 @@ def read_arguments(
         flag = by_name.get(name) or _next_named(name, others, by_name)
         if flag is None:
             raise UsageError(f"flag provided but not defined: -{name}{_suggestion(name, by_name)}")
-        if flag.kind is Kind.SWITCH:
+        if flag.kind is FlagKind.SWITCH:
             given.append(Given(flag, name, _switch(name, value) if equals else True))
             continue
         if not equals:
             if not rest:
                 raise UsageError(f"flag needs an argument: -{name}")
             value = rest.pop(0)
-        given.append(Given(flag, name, _integer(name, value) if flag.kind is Kind.INTEGER else value))
+        given.append(Given(flag, name, _integer(name, value) if flag.kind is FlagKind.INTEGER else value))
     return given, rest
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
+from headrace.cli.arguments import Flag, FlagKind, UsageError, read_arguments
 from headrace.conf.account_options import AuthorizationBlock
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Groups = Sequence[tuple[str, tuple[Flag, ...]]]
 
-_TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
+_TEXT, _INTEGER, _SWITCH = FlagKind.TEXT, FlagKind.INTEGER, FlagKind.SWITCH
 _KINDS: Final = {"integer": _INTEGER, "true or false": _SWITCH}
 
 _UNSUPPORTED: Final = "unsupported"

@@ -85,7 +85,7 @@ def _parser(program: str, verb: str, description: str, words: str) -> argparse.A
 
 
 def _back_up(options: argparse.Namespace) -> int:
-    from headrace.backup.taking import Wanted, take_backup
+    from headrace.backup.taking import LogChoice, take_backup
     from headrace.jetstream.assets import is_state_log
 
     home = options.dir / HOME
@@ -95,7 +95,7 @@ def _back_up(options: argparse.Namespace) -> int:
     if "://" not in options.target and Path(options.target).resolve().is_relative_to(home.resolve()):
         raise BackupError(f"{options.target} is within the store that is to be backed up")
     account = options.account
-    wanted = Wanted(home, is_state_log, account, b"" if account is None else f"{account}/".encode())
+    wanted = LogChoice(home, is_state_log, account, b"" if account is None else f"{account}/".encode())
     with Meter("copying", unit="bytes") as meter:
         taken = take_backup(store, wanted, meter.show)
     print(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.arguments import Flag, Kind, UsageError
+from headrace.cli.arguments import Flag, FlagKind, UsageError
 from headrace.cli.flags import declared
 from headrace.conf.literals import LiteralError, meaning
 from headrace.conf.problems import shown
@@ -27,7 +27,7 @@ PREFIX: Final = "streaming."
 DEBUG_AND_TRACE: Final = "stan_debug+stan_trace"
 CONFIG_FILE: Final = "streaming.config_file"
 
-_TEXT, _SWITCH = Kind.TEXT, Kind.SWITCH
+_TEXT, _SWITCH = FlagKind.TEXT, FlagKind.SWITCH
 
 
 class Unit(Enum):
@@ -54,7 +54,7 @@ def _group(title: str, *rows: Flag) -> tuple[str, tuple[Flag, ...]]:
     return title, (*declared(_DECLARED, title, PREFIX), *rows)
 
 
-def _flag(names: str, target: str, kind: Kind, explanation: str, placeholder: str = "") -> Flag:
+def _flag(names: str, target: str, kind: FlagKind, explanation: str, placeholder: str = "") -> Flag:
     return Flag(tuple(names.split()), PREFIX + target, kind, explanation, placeholder)
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from headrace import limits
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.session import UserSession
-from headrace.core.tracing import Kind
+from headrace.core.tracing import ConnectionKind
 from headrace.engine.gateway import GatewayLink
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import (
@@ -97,7 +97,7 @@ class GatewaySession(UserSession):
 
     kind = "gateway"
     title = port_title = "Gateway"
-    trace_kind = Kind.GATEWAY
+    trace_kind = ConnectionKind.GATEWAY
     link: GatewayLink
 
     def __init__(

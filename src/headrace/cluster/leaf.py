@@ -18,7 +18,7 @@ from headrace.cluster.compression import NOT_SUPPORTED, OFF, CompressingSession
 from headrace.conf.account_options import SubjectPermission
 from headrace.core.leaf_permissions import LeafRules, domains
 from headrace.core.permissions import PermissionSet
-from headrace.core.tracing import Kind
+from headrace.core.tracing import ConnectionKind
 from headrace.engine.leaf import LeafLink
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError
@@ -103,7 +103,7 @@ class LeafSession(CompressingSession):
     kind = "leaf node connection"
     title = "Leafnode"
     port_title = "leafnode"
-    trace_kind = Kind.LEAF
+    trace_kind = ConnectionKind.LEAF
 
     def __init__(
         self, leafs: AllLeafs, wire: Wire, remote: ReachedHub | None = None, url: PeerURL | None = None

@@ -20,7 +20,7 @@ from headrace.cluster.dialect import LEGACY, MODERN, is_legacy_connect, is_legac
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.port import Address
 from headrace.cluster.session import UserSession
-from headrace.core.tracing import Kind
+from headrace.core.tracing import ConnectionKind
 from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
@@ -127,7 +127,7 @@ class RouteSession(CompressingSession, UserSession):
     kind = "route"
     title = "Router"
     port_title = "Route"
-    trace_kind = Kind.ROUTER
+    trace_kind = ConnectionKind.ROUTER
     link: RouteLink
 
     def __init__(self, mesh: RouteMesh, wire: Wire, target: Target | None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.cluster.port import Host, Timer, Wire
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
-    from headrace.core.tracing import Kind
+    from headrace.core.tracing import ConnectionKind
     from headrace.engine.link import Link
     from headrace.protocol.peers import PeerConnect, PeerInfo
 
@@ -92,7 +92,7 @@ class Session(ABC):
 
     # -- messages that are traced -----------------------------------------------------------------
 
-    trace_kind: ClassVar[Kind]
+    trace_kind: ClassVar[ConnectionKind]
 
     @property
     def traced_connection(self) -> TracedConnection:

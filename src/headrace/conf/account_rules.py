@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
 
 
-class Place(NamedTuple):
+class ProblemPlace(NamedTuple):
     """The place of a problem: the account, "account", "export" or "import", and the number of the export or
     import.
     """
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     number: int = 0
 
 
-Found = tuple[str, Place | None]
+Found = tuple[str, ProblemPlace | None]
 
 
 def account_problems(options: Options) -> Iterator[Found]:
@@ -108,8 +108,8 @@ def _permits(export: ExportOptions, subject: str, importer: str) -> bool:
 def _user_problems(options: Options) -> Iterator[Found]:
     seen: set[str] = set()
     authorization = options.authorization
-    listed: list[tuple[Place | None, Sequence[UserOptions]]] = [(None, authorization.users)]
-    listed += [(Place(account.name), account.users) for account in options.accounts]
+    listed: list[tuple[ProblemPlace | None, Sequence[UserOptions]]] = [(None, authorization.users)]
+    listed += [(ProblemPlace(account.name), account.users) for account in options.accounts]
     for place, users in listed:
         for user in users:
             name = user.nkey or user.user or ""
@@ -124,13 +124,13 @@ def _export_problems(account: AccountOptions, known: set[str]) -> Iterator[Found
     for index, export in enumerate(account.exports):
         for name in export.accounts or ():
             if name not in known:
-                yield f"account {shown(name)} is not defined", Place(account.name, "export", index)
+                yield f"account {shown(name)} is not defined", ProblemPlace(account.name, "export", index)
 
 
 def _import_problems(account: AccountOptions, accounts: Mapping[str, AccountOptions]) -> Iterator[Found]:
     taken: set[tuple[bool, object]] = set()
     for index, item in enumerate(account.imports):
-        place = Place(account.name, "import", index)
+        place = ProblemPlace(account.name, "import", index)
         kind = "service" if item.is_service else "stream"
         exporter = accounts.get(item.account)
         if exporter is None:
@@ -155,7 +155,7 @@ def _cycle_problems(account: AccountOptions, accounts: Mapping[str, AccountOptio
     for index, item in enumerate(account.imports):
         if item.account != account.name and _returns(account.name, item, accounts):
             message = f"import of {shown(item.subject)} from {shown(item.account)} forms a cycle"
-            yield message, Place(account.name, "import", index)
+            yield message, ProblemPlace(account.name, "import", index)
 
 
 def _returns(origin: str, item: ImportOptions, accounts: Mapping[str, AccountOptions]) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from headrace.conf.account_options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions, TraceOptions
 from headrace.conf.authorization import users
 from headrace.conf.exports import exports, imports
-from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, string_of, values_of
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, string_of, values_of
 from headrace.conf.jetstream import account_jetstream
 from headrace.conf.mappings import mappings
 from headrace.conf.names import is_account_nkey, is_valid_subject
@@ -145,14 +145,14 @@ def _sampling(binder: Binder, entry: Entry) -> int | UnsetType:
     return value
 
 
-_TRACE: Final = Table(
+_TRACE: Final = KeyTable(
     (
         Field(("dest",), _destination, text="Subject that traces are published to", kind="string"),
         *fields_of(TraceOptions, {"sampling": _sampling}),
     )
 )
-_LIMITS: Final = Table(fields_of(AccountLimits))
-_ACCOUNT: Final = Table(
+_LIMITS: Final = KeyTable(fields_of(AccountLimits))
+_ACCOUNT: Final = KeyTable(
     (
         Field(
             ("nkey",),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import CONNECTION_TYPES, AuthorizationBlock, UserOptions, check_credentials
-from headrace.conf.fields import UNSET, Binder, Table, fields_of, lazily, strings, values_of
+from headrace.conf.fields import UNSET, Binder, KeyTable, fields_of, lazily, strings, values_of
 from headrace.conf.names import is_user_nkey
 from headrace.conf.options import MonitorAuthorization
 from headrace.conf.permissions import permissions
@@ -123,10 +123,10 @@ def _connection_types(binder: Binder, entry: Entry) -> frozenset[str] | UnsetTyp
     return frozenset(names) or None
 
 
-_USER: Final = Table(
+_USER: Final = KeyTable(
     fields_of(UserOptions, {"permissions": permissions, "connection_types": _connection_types})
 )
-_AUTHORIZATION: Final = Table(
+_AUTHORIZATION: Final = KeyTable(
     fields_of(
         AuthorizationBlock,
         {
@@ -136,4 +136,4 @@ _AUTHORIZATION: Final = Table(
         },
     )
 )
-_HTTP_AUTHORIZATION: Final = Table(fields_of(MonitorAuthorization))
+_HTTP_AUTHORIZATION: Final = KeyTable(fields_of(MonitorAuthorization))

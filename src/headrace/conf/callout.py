@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import CalloutOptions
-from headrace.conf.fields import UNSET, Field, Table, fields_of, strings, text, values_of
+from headrace.conf.fields import UNSET, Field, KeyTable, fields_of, strings, text, values_of
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode
 from headrace.protocol.jwt.rules import is_key
@@ -58,7 +58,7 @@ def _key(binder: Binder, entry: Entry, kind: KeyKind, complaint: str) -> str | U
     return value
 
 
-_CALLOUT: Final = Table(
+_CALLOUT: Final = KeyTable(
     (
         Field(
             ("issuer",),

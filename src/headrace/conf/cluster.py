@@ -18,7 +18,7 @@ from headrace.conf.fields import (
     UNSET,
     Binder,
     Field,
-    Table,
+    KeyTable,
     duration_or_seconds,
     fields_of,
     text,
@@ -184,7 +184,7 @@ def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
     return binder.problem(f"protocol must be one of {choices}, not {shown(value)}", entry.node.position)
 
 
-_CLUSTER: Final = Table(
+_CLUSTER: Final = KeyTable(
     (
         *fields_of(
             ClusterOptions,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Binder, Field, Table, strings, text
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, strings, text
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 from headrace.protocol.durations import format_duration, parse_duration
@@ -102,7 +102,7 @@ def _thresholds(given: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(found)
 
 
-_COMPRESSION: Final = Table(
+_COMPRESSION: Final = KeyTable(
     (
         Field(("mode",), text, text="As above"),
         Field(

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf.account_options import ExportOptions, ImportOptions, LatencyOptions
-from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, string_of, text, values_of, whole
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, string_of, text, values_of, whole
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
@@ -95,7 +95,7 @@ def _entries(
     return tuple(found)
 
 
-def _bound(binder: Binder, node: MapNode, table: Table) -> tuple[str, Bound] | None:
+def _bound(binder: Binder, node: MapNode, table: KeyTable) -> tuple[str, Bound] | None:
     """Bind an entry: its kind, which is "stream" or "service", and its values.
 
     None: a problem was reported.
@@ -254,19 +254,19 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
     return cast("str", account), cast("str", subject)
 
 
-_LATENCY: Final = Table(
+_LATENCY: Final = KeyTable(
     (
         *fields_of(LatencyOptions, {"sampling": _sampling}),
         Field(("subject", "dest"), text, text="Subject that latencies are published to"),
     )
 )
-_SOURCE: Final = Table(
+_SOURCE: Final = KeyTable(
     (
         Field(("account",), text, text="Account that exports it"),
         Field(("subject",), _subject, text="Subject, inside what was exported", kind="string"),
     )
 )
-_EXPORT: Final = Table(
+_EXPORT: Final = KeyTable(
     (
         Field(("stream",), _subject, text="Subject whose messages may be imported", kind="string"),
         Field(("service",), _subject, text="Subject that may be sent requests; one of both", kind="string"),
@@ -282,7 +282,7 @@ _EXPORT: Final = Table(
         ),
     )
 )
-_IMPORT: Final = Table(
+_IMPORT: Final = KeyTable(
     (
         Field(("stream",), _source, text="Account and subject of a stream", kind="map"),
         Field(("service",), _source, text="Account and subject of a service; one of both", kind="map"),

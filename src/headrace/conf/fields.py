@@ -1,6 +1,6 @@
 """Reading typed values out of a tree by tables of keys.
 
-Here lives the machinery: a `Table` says which keys a map may have, under which names, of which type, and
+Here lives the machinery: a `KeyTable` says which keys a map may have, under which names, of which type, and
 which option each sets; a `Binder` applies it and collects problems. Never lives here: any key of the
 NATS configuration; those stand in `binding` and the modules it names.
 
@@ -80,7 +80,7 @@ class Bound(Struct, frozen=True):
     failed: set[str] = field(default_factory=set)
 
 
-class Table:
+class KeyTable:
     """The keys one kind of map may have.
 
     `unsupported`: keys of the Go server that this version lacks, each with the values that ask for nothing; a
@@ -153,7 +153,7 @@ class Binder:
         self.problems = problems
         self._bad_values = 0
 
-    def bind(self, node: MapNode, table: Table) -> Bound:
+    def bind(self, node: MapNode, table: KeyTable) -> Bound:
         """The options a map sets; of an option set under two names the one written last counts."""
         bound = Bound()
         for entry in node.entries.values():
@@ -180,7 +180,7 @@ class Binder:
                 bound.positions[option] = entry.position
         return bound
 
-    def bind_map(self, entry: Entry, table: Table) -> Bound | UnsetType:
+    def bind_map(self, entry: Entry, table: KeyTable) -> Bound | UnsetType:
         node = self.map(entry)
         return UNSET if node is UNSET else self.bind(node, table)
 
@@ -218,7 +218,7 @@ class Binder:
     def _failures(self) -> int:
         return len(self.problems) + self._bad_values
 
-    def _unknown(self, entry: Entry, table: Table) -> None:
+    def _unknown(self, entry: Entry, table: KeyTable) -> None:
         off = table.is_off(entry.key, entry.node)
         if off is False:
             message = f"field {shown(entry.key)} is not supported by this version of Headrace yet"

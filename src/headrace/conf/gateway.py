@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, duration_or_seconds, fields_of, text, values_of
+from headrace.conf.fields import UNSET, Field, KeyTable, duration_or_seconds, fields_of, text, values_of
 from headrace.conf.listen import advertise, listen_row
 from headrace.conf.peer_fields import (
     peer_authorization,
@@ -103,13 +103,13 @@ def _urls(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
     return peer_urls(binder, entry, "gateway")
 
 
-_REMOTE: Final = Table(
+_REMOTE: Final = KeyTable(
     (
         *fields_of(RemoteGatewayOptions, {"tls": peer_tls, "urls": _urls}),
         Field(("url",), _url, text="A server of it: `nats://user:password@host:port`", kind="string"),
     )
 )
-_GATEWAY: Final = Table(
+_GATEWAY: Final = KeyTable(
     (
         *fields_of(
             GatewayOptions,

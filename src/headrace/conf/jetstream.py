@@ -17,7 +17,7 @@ from headrace.conf.account_options import JetStreamAccountLimits
 from headrace.conf.fields import (
     UNSET,
     Field,
-    Table,
+    KeyTable,
     duration,
     duration_or_seconds,
     fields_of,
@@ -271,7 +271,7 @@ def _window(binder: Binder, entry: Entry) -> float | UnsetType:
 _CLUSTERED: Final = "it concerns servers that replicate"
 _BUFFERED: Final = "publications do not queue before they are stored"
 
-_BATCH: Final = Table(
+_BATCH: Final = KeyTable(
     (
         Field(
             ("max_inflight_per_stream",),
@@ -307,7 +307,7 @@ _BATCH: Final = Table(
         ),
     )
 )
-_LIMITS: Final = Table(
+_LIMITS: Final = KeyTable(
     (
         *fields_of(
             JetStreamLimits,
@@ -329,7 +329,7 @@ _LIMITS: Final = Table(
         Field(("batch",), _batch, spreads=True, text="Atomic batches; see below", kind="map"),
     )
 )
-_JETSTREAM: Final = Table(
+_JETSTREAM: Final = KeyTable(
     (
         *fields_of(
             JetStreamOptions,
@@ -392,7 +392,7 @@ _JETSTREAM: Final = Table(
     ),
     unsupported={"tpm": frozenset()},
 )
-_ACCOUNT_JETSTREAM: Final = Table(
+_ACCOUNT_JETSTREAM: Final = KeyTable(
     (
         *fields_of(JetStreamAccountLimits),
         Field(

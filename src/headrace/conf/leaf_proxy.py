@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from headrace.conf.fields import UNSET, Binder, Field, Table, duration_or_seconds, fields_of, text, values_of
+from headrace.conf.fields import (
+    UNSET,
+    Binder,
+    Field,
+    KeyTable,
+    duration_or_seconds,
+    fields_of,
+    text,
+    values_of,
+)
 from headrace.conf.leaf_options import LeafProxy
 
 if TYPE_CHECKING:
@@ -76,7 +85,7 @@ def check_proxied(binder: Binder, remote: LeafRemote, position: Position | None)
             binder.problem(_NO_TLS.format(f"{url.scheme}://{url}"), position)
 
 
-_PROXY: Final[Table] = Table(
+_PROXY: Final[KeyTable] = KeyTable(
     (
         Field(("url",), text, text="`http://host:port`; the proxy must allow CONNECT to the hub"),
         *fields_of(LeafProxy, {"timeout": duration_or_seconds}),

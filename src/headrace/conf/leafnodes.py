@@ -16,7 +16,7 @@ from headrace.conf.fields import (
     UNSET,
     Binder,
     Field,
-    Table,
+    KeyTable,
     duration_or_seconds,
     fields_of,
     string_of,
@@ -250,14 +250,14 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
 
 
 _COMPRESSION: Final = compression("s2_auto", "s2_auto")
-_USER: Final = Table(
+_USER: Final = KeyTable(
     (
         *fields_of(LeafUser),
         Field(("user", "username"), text, text="Name"),
     )
 )
-_AUTHORIZATION: Final = Table((*fields_of(LeafAuthorization, {"users": _users}),))
-_REMOTE: Final = Table(
+_AUTHORIZATION: Final = KeyTable((*fields_of(LeafAuthorization, {"users": _users}),))
+_REMOTE: Final = KeyTable(
     (
         *fields_of(
             LeafRemote,
@@ -275,7 +275,7 @@ _REMOTE: Final = Table(
         **dict.fromkeys(("jetstream_cluster_migrate", "js_cluster_migrate"), _OFF),
     },
 )
-_LEAFNODES: Final = Table(
+_LEAFNODES: Final = KeyTable(
     (
         *fields_of(
             LeafNodeOptions,

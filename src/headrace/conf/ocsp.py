@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, fields_of, flag, seconds, text
+from headrace.conf.fields import UNSET, Field, KeyTable, fields_of, flag, seconds, text
 from headrace.conf.options import OCSPCacheOptions
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import OCSPPeerOptions
@@ -63,13 +63,13 @@ def _keeps(binder: Binder, entry: Entry) -> bool | UnsetType:
     return value.lower() == "local"
 
 
-_PEER: Final = Table(
+_PEER: Final = KeyTable(
     (
         *fields_of(OCSPPeerOptions),
         Field(("verify",), flag, text="Check peers; without it the block does nothing", default="false"),
     )
 )
-_CACHE: Final = Table(
+_CACHE: Final = KeyTable(
     (
         *fields_of(OCSPCacheOptions, {"keeps": _keeps}),
         Field(

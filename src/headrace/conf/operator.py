@@ -21,7 +21,7 @@ from headrace.conf.fields import (
     UNSET,
     Binder,
     Field,
-    Table,
+    KeyTable,
     duration,
     fields_of,
     flag,
@@ -263,13 +263,13 @@ _REFUSED: Final = {
     "full": frozenset(("ttl",)),
     "cache": frozenset(("interval", "allow_delete", "hard_delete")),
 }
-_DIRECTORY: Final = Table(
+_DIRECTORY: Final = KeyTable(
     (
         Field(("type",), text, text="`full`: all tokens; `cache`: those used lately"),
         *fields_of(shapes.ResolverOptions),
     )
 )
-_TLS: Final = Table(
+_TLS: Final = KeyTable(
     (
         *fields_of(shapes.ResolverTLSOptions),
         Field(("verify",), flag, text="Accepted; the certificate is checked anyway", default="false"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import Permissions, ResponsePermission, SubjectPermission
-from headrace.conf.fields import UNSET, Binder, Table, fields_of, string_of, values_of
+from headrace.conf.fields import UNSET, Binder, KeyTable, fields_of, string_of, values_of
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode, Scalar
@@ -35,7 +35,9 @@ def _subscribe(binder: Binder, entry: Entry) -> SubjectPermission | UnsetType | 
     return _subject_permission(binder, entry, _SUBSCRIBE)
 
 
-def _subject_permission(binder: Binder, entry: Entry, table: Table) -> SubjectPermission | UnsetType | None:
+def _subject_permission(
+    binder: Binder, entry: Entry, table: KeyTable
+) -> SubjectPermission | UnsetType | None:
     if not isinstance(entry.node, MapNode):
         known = table.find("allow")
         assert known is not None, "both tables have this key"
@@ -91,12 +93,12 @@ def _allow_responses(binder: Binder, entry: Entry) -> ResponsePermission | Unset
     return ResponsePermission(**cast("dict[str, Any]", values))
 
 
-_PUBLISH: Final = Table(fields_of(SubjectPermission, dict.fromkeys(SubjectPermission.KEYS, _subjects)))
-_SUBSCRIBE: Final = Table(
+_PUBLISH: Final = KeyTable(fields_of(SubjectPermission, dict.fromkeys(SubjectPermission.KEYS, _subjects)))
+_SUBSCRIBE: Final = KeyTable(
     fields_of(SubjectPermission, dict.fromkeys(SubjectPermission.KEYS, _subjects_and_queues))
 )
-_RESPONSES: Final = Table(fields_of(ResponsePermission))
-_PERMISSIONS: Final = Table(
+_RESPONSES: Final = KeyTable(fields_of(ResponsePermission))
+_PERMISSIONS: Final = KeyTable(
     fields_of(
         Permissions, {"publish": _publish, "subscribe": _subscribe, "allow_responses": _allow_responses}
     )

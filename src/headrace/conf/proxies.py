@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, text
+from headrace.conf.fields import UNSET, Field, KeyTable, text
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode
 from headrace.protocol.nkeys import NKeyError, decode_public
@@ -49,5 +49,7 @@ def _key(binder: Binder, entry: Entry) -> str | UnsetType:
     return value
 
 
-_PROXY: Final = Table((Field(("key", "public_key"), _key, option="key", text="Public key", kind="string"),))
-_PROXIES: Final = Table((Field(("trusted",), _trusted, text="Their keys", kind="list of maps"),))
+_PROXY: Final = KeyTable(
+    (Field(("key", "public_key"), _key, option="key", text="Public key", kind="string"),)
+)
+_PROXIES: Final = KeyTable((Field(("trusted",), _trusted, text="Their keys", kind="list of maps"),))

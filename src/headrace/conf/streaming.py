@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.fields import UNSET, Field, Table, fields_of, flag, string_of, strings, text
+from headrace.conf.fields import UNSET, Field, KeyTable, fields_of, flag, string_of, strings, text
 from headrace.conf.problems import shown
 from headrace.conf.streaming_options import (
     ArchiveOptions,
@@ -59,7 +59,7 @@ def read_root(root: MapNode, binder: Binder) -> Settings:
     return {} if settings is UNSET else settings
 
 
-def split_root(root: MapNode, server: Table) -> tuple[MapNode, MapNode]:
+def split_root(root: MapNode, server: KeyTable) -> tuple[MapNode, MapNode]:
     """A flat file, apart: what is for the server, and what only streaming knows.
 
     nats-streaming-server takes its keys from the top level of a file that has no `streaming` section.
@@ -88,7 +88,7 @@ def _settings(bound: Bound) -> Settings:
     return cast("Settings", bound.values)
 
 
-def _block(table: Table) -> Reader:
+def _block(table: KeyTable) -> Reader:
     return lambda binder, entry: _settings_of(binder.bind_map(entry, table))
 
 
@@ -168,17 +168,17 @@ _OF_TLS: Final = ("client_cert", "client_key", "client_ca", "server_name", "skip
 """The options of a connection whose keys are in `tls`."""
 _MAPS: Final = ("cluster", "sql_options")
 
-_CHANNEL: Final = Table(fields_of(ChannelLimits))
-_LIMITS: Final = Table(_rows(StoreLimits, {"channels": _channels}))
-_FILE: Final = Table(
+_CHANNEL: Final = KeyTable(fields_of(ChannelLimits))
+_LIMITS: Final = KeyTable(_rows(StoreLimits, {"channels": _channels}))
+_FILE: Final = KeyTable(
     (
         *_rows(StreamingOptions, {"sync": _sync}, _OF_FILES),
         *_rows({name: key for name, key in NO_EFFECT.items() if name != "syslog_name"}),
         *_rows(UNSUPPORTED, only=("slice_archive_script",)),
     )
 )
-_TLS: Final = Table(_rows(NATSServerOptions, only=_OF_TLS))
-_ARCHIVE: Final = Table(
+_TLS: Final = KeyTable(_rows(NATSServerOptions, only=_OF_TLS))
+_ARCHIVE: Final = KeyTable(
     (
         Field(
             ("to",),
@@ -191,7 +191,7 @@ _ARCHIVE: Final = Table(
     )
 )
 
-STREAMING: Final = Table(
+STREAMING: Final = KeyTable(
     (
         *_rows(
             StreamingOptions,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf import ciphers
-from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, flag, string_of, text
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, flag, string_of, text
 from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
@@ -284,10 +284,10 @@ def _pair(binder: Binder, node: Node) -> CertificateFiles | None:
     return None
 
 
-_PAIR: Final = Table(
+_PAIR: Final = KeyTable(
     (Field(("cert_file",), text, text="Certificate"), Field(("key_file",), text, text="Its private key"))
 )
-_TLS: Final = Table(
+_TLS: Final = KeyTable(
     (
         Field(
             ("certs", "certificates"),

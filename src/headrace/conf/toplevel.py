@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.conf.fields import (
     UNSET,
     Field,
-    Table,
+    KeyTable,
     duration,
     fields_of,
     flag,
@@ -233,7 +233,7 @@ _REASONS: Final = {
 }
 """Why some of them are not there, and what to do."""
 
-TOP_LEVEL: Final = Table(
+TOP_LEVEL: Final = KeyTable(
     (*fields_of(Options), *_OTHER_KEYS),
     _UNSUPPORTED,
     _REASONS,

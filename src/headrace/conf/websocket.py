@@ -15,7 +15,7 @@ from headrace.conf.fields import (
     UNSET,
     Binder,
     Field,
-    Table,
+    KeyTable,
     duration,
     duration_or_seconds,
     fields_of,
@@ -135,7 +135,7 @@ def _handshake_timeout(binder: Binder, entry: Entry) -> float | UnsetType:
     return duration(binder, entry)
 
 
-_AUTHORIZATION: Final = Table(
+_AUTHORIZATION: Final = KeyTable(
     (
         *fields_of(AuthorizationBlock, only=("user", "password", "token")),
         Field(
@@ -146,7 +146,7 @@ _AUTHORIZATION: Final = Table(
         ),
     )
 )
-_WEBSOCKET: Final = Table(
+_WEBSOCKET: Final = KeyTable(
     (
         listen_row("Address and port", default="0.0.0.0"),
         *fields_of(

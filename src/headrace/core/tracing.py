@@ -34,7 +34,7 @@ _SAMPLED: Final = 1
 Event = dict[str, Any]
 
 
-class Kind(IntEnum):
+class ConnectionKind(IntEnum):
     """The kind of a connection, numbered as in trace events."""
 
     CLIENT = 0
@@ -46,7 +46,7 @@ class Kind(IntEnum):
 class TracedConnection(Struct, frozen=True):
     """A connection that a message comes from, or goes to."""
 
-    kind: Kind
+    kind: ConnectionKind
     number: int
     name: str
 
@@ -165,7 +165,7 @@ class MessageTrace:
         self.hops = 0
         """The number of other servers that the message goes to from here."""
         self.events: list[Event] = []
-        self._came_over = wanted.first(_HOP.decode()) if source.kind is not Kind.CLIENT else ""
+        self._came_over = wanted.first(_HOP.decode()) if source.kind is not ConnectionKind.CLIENT else ""
         self._next = ""
         self._account = account
         self._now_ns = now_ns

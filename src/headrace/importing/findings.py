@@ -9,7 +9,7 @@ from msgspec import Struct
 from headrace.errors import on_one_line
 
 
-class Kind(Enum):
+class Severity(Enum):
     """The severity of a finding."""
 
     DAMAGED = "damaged"
@@ -29,7 +29,7 @@ class Finding(Struct, frozen=True):
     `last_sequence` tell what is lost as far as that can be known: 0 is unknown.
     """
 
-    kind: Kind
+    kind: Severity
     file: str
     text: str
     offset: int = 0
@@ -40,7 +40,7 @@ class Finding(Struct, frozen=True):
     @property
     def is_damage(self) -> bool:
         """True if messages or state are lost, or may be."""
-        return self.kind is not Kind.NOTE
+        return self.kind is not Severity.NOTE
 
     def __str__(self) -> str:
         where = f" at {self.offset:,} ({self.length:,} bytes)" if self.length else ""

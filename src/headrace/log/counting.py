@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from headrace.engine.records import Scan
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Filters
-    from headrace.log.reader import Reader
+    from headrace.log.reader import SegmentReader
 
 
 class Counting:
     """The counts of one log's messages in a span."""
 
-    def __init__(self, ledger: Ledger, reader: Reader) -> None:
+    def __init__(self, ledger: Ledger, reader: SegmentReader) -> None:
         self._ledger = ledger
         self._reader = reader
 

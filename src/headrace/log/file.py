@@ -51,7 +51,7 @@ from headrace.log.port import (
     SyncPolicy,
     same_weights,
 )
-from headrace.log.reader import Reader
+from headrace.log.reader import SegmentReader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
 from headrace.log.segment import CEILING
@@ -149,7 +149,7 @@ class FileLog:
         from_disk = self.left is None and self._policy is not SyncPolicy.NEVER
         found = Found(Ledger()) if self._make is not None else recovery.run(from_disk=from_disk)
         self._ledger = ledger = found.ledger
-        self._reader = Reader(segments, ledger, self._found_damage, cipher)
+        self._reader = SegmentReader(segments, ledger, self._found_damage, cipher)
         self._reads = FileReads(self._reader.points, ledger)
         self._retention = Retention(segments, ledger, self._reader)
         self._counting = Counting(ledger, self._reader)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.log.ledger import Ledger
     from headrace.log.port import StoredMessage
-    from headrace.log.reader import Reader
+    from headrace.log.reader import SegmentReader
     from headrace.log.retention import Retention
     from headrace.log.segments import Segments
 
@@ -28,7 +28,9 @@ SUBJECTS_AT_ONCE: Final = 1000
 class Lookup:
     """The look-ups of one log's messages by subject and by time."""
 
-    def __init__(self, segments: Segments, ledger: Ledger, reader: Reader, retention: Retention) -> None:
+    def __init__(
+        self, segments: Segments, ledger: Ledger, reader: SegmentReader, retention: Retention
+    ) -> None:
         self._segments = segments
         self._ledger = ledger
         self._reader = reader

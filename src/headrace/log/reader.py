@@ -49,7 +49,7 @@ NEAR: Final = 64
 _NOTHING_REMOVED: Final = SequenceSet()
 
 
-class Reader:
+class SegmentReader:
     """Reads what the segments hold and the ledger says is live. `found_damage`: called with new damage."""
 
     def __init__(

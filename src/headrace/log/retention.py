@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Outline
     from headrace.log.port import NewMessage
-    from headrace.log.reader import Reader
+    from headrace.log.reader import SegmentReader
     from headrace.log.segments import Segments
 
 CHAIN_LENGTH: Final = 1024
@@ -45,7 +45,7 @@ _sequence: Final = attrgetter("sequence")
 class Retention:
     """Removes from the ledger what the limits say, oldest first."""
 
-    def __init__(self, segments: Segments, ledger: Ledger, reader: Reader) -> None:
+    def __init__(self, segments: Segments, ledger: Ledger, reader: SegmentReader) -> None:
         self._segments = segments
         self._ledger = ledger
         self._reader = reader

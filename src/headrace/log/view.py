@@ -49,7 +49,7 @@ _MARKER_KIND: Final = 5
 """A segment that was rewritten begins with a record of this kind, never overwritten, of so many bytes."""
 
 
-class Piece(Struct, frozen=True):
+class SegmentPart(Struct, frozen=True):
     """The part of one segment whose records are read."""
 
     path: Path
@@ -72,7 +72,7 @@ class Slice(Struct, frozen=True):
     end: int
     size: int
     """About the bytes of records that reading it looks at."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SegmentPart, ...]
     removed: bytes
     """Sequences that are not there any more: `SequenceSet.dump`."""
 
@@ -160,7 +160,7 @@ class LogView:
             finally:
                 self._fs.close(handle)
             span = (offset, segment.size, expected, ceiling)
-            pieces.append(Piece(segment.path, segment.header, marker, *span))
+            pieces.append(SegmentPart(segment.path, segment.header, marker, *span))
         size = self._marks(first, end)[-1][1]
         return Slice(first, end, size, tuple(pieces), self._removed)
 
@@ -228,7 +228,12 @@ class _Reading:
     """One piece, from its first byte to its last as often as it is run."""
 
     def __init__(
-        self, piece: Piece, wanted: Slice, removed: SequenceSet, files: FileSystem, cipher: Cipher | None
+        self,
+        piece: SegmentPart,
+        wanted: Slice,
+        removed: SequenceSet,
+        files: FileSystem,
+        cipher: Cipher | None,
     ) -> None:
         self._piece = piece
         self._wanted = wanted
@@ -254,7 +259,7 @@ class _Reading:
                 self._files.close(handle)
 
     def _records(
-        self, handle: int, piece: Piece, segment: Segment
+        self, handle: int, piece: SegmentPart, segment: Segment
     ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
         end = piece.size - HEADER_BYTES
         scan = segment.scan(piece.expected, piece.ceiling, piece.offset, self._cipher)

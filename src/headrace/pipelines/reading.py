@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from headrace.conf import fields
-from headrace.conf.fields import UNSET, Binder, Bound, Field, Table, UnsetType, string_of
+from headrace.conf.fields import UNSET, Binder, Bound, Field, KeyTable, UnsetType, string_of
 from headrace.conf.problems import Problems, shown
 from headrace.conf.tree import ListNode, MapNode, Scalar, plain
 from headrace.errors import ConfigError, ConfigProblem, Position
@@ -159,10 +159,10 @@ class _Reader:
             Field(("path",), self._path),
             Field(("table",), fields.text),
         )
-        self._source = Table(
+        self._source = KeyTable(
             (*format_keys, Field(("schema",), fields.text), Field(("stream",), fields.flag), watermark)
         )
-        self._step = Table(
+        self._step = KeyTable(
             (
                 Field(("sql",), fields.text),
                 Field(("python",), _function),
@@ -171,7 +171,7 @@ class _Reader:
                 watermark,
             )
         )
-        self._expectation = Table(
+        self._expectation = KeyTable(
             (
                 Field(("view",), fields.text),
                 Field(("check",), fields.text),
@@ -183,8 +183,8 @@ class _Reader:
             Field(("partition_by",), fields.strings),
             Field(("trigger",), _trigger),
         )
-        self._dead = Table(dead)
-        self._sink = Table(
+        self._dead = KeyTable(dead)
+        self._sink = KeyTable(
             (
                 *dead,
                 Field(("from",), fields.text),
@@ -193,7 +193,7 @@ class _Reader:
                 Field(("arguments",), _values),
             )
         )
-        self.top = Table(
+        self.top = KeyTable(
             (
                 Field(("pipeline",), fields.text),
                 Field(("checkpoint",), self._path),
@@ -245,7 +245,7 @@ class _Reader:
         return text if _URL.match(text) else str(self._file.parent / Path(text).expanduser())
 
     def _each(
-        self, table: Table, names: re.Pattern[str], make: Callable[[_Named], Made | None]
+        self, table: KeyTable, names: re.Pattern[str], make: Callable[[_Named], Made | None]
     ) -> Callable[[Binder, Entry], tuple[Made, ...] | UnsetType]:
         """A reader of a map of named things; what cannot be made is reported and left out."""
 
@@ -394,7 +394,7 @@ def _trigger(binder: Binder, entry: Entry) -> Trigger | UnsetType:
     return Trigger(seconds)
 
 
-_WATERMARK: Final = Table((Field(("column",), fields.text), Field(("delay",), fields.duration)))
+_WATERMARK: Final = KeyTable((Field(("column",), fields.text), Field(("delay",), fields.duration)))
 
 
 def _watermark(binder: Binder, entry: Entry) -> Watermark | UnsetType:

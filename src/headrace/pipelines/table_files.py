@@ -24,7 +24,7 @@ import pyarrow.dataset as ds
 from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
 from headrace.objects.port import OWN
-from headrace.tables.table import Table as KeptTable
+from headrace.tables.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 10_000
 
 
-class TableError(HeadraceError):
+class TableReplayError(HeadraceError):
     """A table cannot be read as a sequence of rows; the text names it."""
 
 
@@ -48,7 +48,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableFiles:
     """The files in order and the Arrow schema, columns of partitions included."""
 
     folder: str
@@ -69,18 +69,18 @@ class Table:
         return next(file for file in self.files if row < file.first + file.rows)
 
 
-def open_table(folder: str, order_by: str) -> Table:
+def open_table(folder: str, order_by: str) -> TableFiles:
     """The table in a folder, files ordered by the smallest value of a column, then by name.
 
-    Cost: reads that one column. Raises: TableError.
+    Cost: reads that one column. Raises: TableReplayError.
     """
     paths = [str(path) for path in _good_files(Path(folder))]
     if not paths:
-        raise TableError(f"{folder} holds no Parquet files")
+        raise TableReplayError(f"{folder} holds no Parquet files")
     try:
         dataset = _dataset(paths, folder)
         if order_by not in dataset.schema.names:
-            raise TableError(
+            raise TableReplayError(
                 f"{folder} has no column {order_by} (option orderBy), only {dataset.schema.names}"
             )
         found = []
@@ -90,20 +90,20 @@ def open_table(folder: str, order_by: str) -> Table:
                 column = fragment.to_table(schema=dataset.schema, columns=[order_by]).column(0)
                 lowest = pc.min(column).as_py()
                 if lowest is None:
-                    raise TableError(
+                    raise TableReplayError(
                         f"{fragment.path}: column {order_by} (option orderBy) is null in every row"
                     )
                 found.append((lowest, fragment.path, rows))
     except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{folder} cannot be read as a Parquet table: {error}") from error
+        raise TableReplayError(f"{folder} cannot be read as a Parquet table: {error}") from error
     files, first = [], 0
     for _, path, rows in sorted(found):
         files.append(File(path, first, rows))
         first += rows
-    return Table(folder, tuple(files), dataset.schema)
+    return TableFiles(folder, tuple(files), dataset.schema)
 
 
-def read_rows(table: Table, first: int, end: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def read_rows(table: TableFiles, first: int, end: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The rows [first, end) in order, only these columns."""
     for file in table.files:
         low, high = max(first, file.first), min(end, file.first + file.rows)
@@ -111,20 +111,24 @@ def read_rows(table: Table, first: int, end: int, columns: list[str]) -> Iterato
             yield from _read_file(table, file, low - file.first, high - file.first, columns)
 
 
-def times_of(table: Table, file: File, column: str) -> npt.NDArray[np.int64]:
+def times_of(table: TableFiles, file: File, column: str) -> npt.NDArray[np.int64]:
     """Return, for each row of a file, the latest time of any row up to it, in microseconds since 1970.
 
-    Rows without a time have that of the row before. Raises: TableError if the column holds no times.
+    Rows without a time have that of the row before. Raises: TableReplayError if the column holds no times.
     """
     values = pa.chunked_array([batch.column(0) for batch in _read_file(table, file, 0, file.rows, [column])])
     if not pa.types.is_timestamp(values.type):
-        raise TableError(f"{table.folder}: column {column} (option timeColumn) is {values.type}, not a time")
+        raise TableReplayError(
+            f"{table.folder}: column {column} (option timeColumn) is {values.type}, not a time"
+        )
     numbers = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
     filled = pc.fill_null(numbers, np.iinfo(np.int64).min).to_numpy()
     return np.asarray(np.maximum.accumulate(filled), np.int64)
 
 
-def _read_file(table: Table, file: File, low: int, high: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _read_file(
+    table: TableFiles, file: File, low: int, high: int, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
     fragment = next(_dataset([file.path], table.folder).get_fragments())
     at = 0
     for group in fragment.split_by_row_group():
@@ -147,7 +151,7 @@ def _dataset(paths: list[str], folder: str) -> ds.Dataset:
 
 def _good_files(folder: Path) -> list[Path]:
     if (folder / OWN).is_dir():
-        return [Path(path) for path in KeptTable(open_store(str(folder))).locations()]
+        return [Path(path) for path in Table(open_store(str(folder))).locations()]
     log = folder / "_spark_metadata"
     if not log.is_dir():
         found = folder.rglob("*.parquet")
@@ -167,7 +171,9 @@ def _good_files(folder: Path) -> list[Path]:
 def _logged(entry: Path) -> list[Path]:
     version, *lines = entry.read_text().splitlines()
     if version != "v1":
-        raise TableError(f"{entry} begins with {version!r}, not v1: this version of Spark's log is not known")
+        raise TableReplayError(
+            f"{entry} begins with {version!r}, not v1: this version of Spark's log is not known"
+        )
     return [Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in lines if line]
 
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from headrace.pipelines.table_files import Table, TableError, open_table, read_rows, times_of
+from headrace.pipelines.table_files import TableFiles, TableReplayError, open_table, read_rows, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,17 +55,19 @@ class ReplayOptions:
 
 
 def read_replay_options(given: Mapping[str, str]) -> ReplayOptions:
-    """The options, names in any case. Raises: TableError naming the option."""
+    """The options, names in any case. Raises: TableReplayError naming the option."""
     names = {name.lower(): name for name in _OPTIONS}
     values = {name.lower(): value.strip() for name, value in given.items()}
     for name in values:
         if name not in names:
-            raise TableError(f"option {name} is not known to table-replay: there are {', '.join(_OPTIONS)}")
+            raise TableReplayError(
+                f"option {name} is not known to table-replay: there are {', '.join(_OPTIONS)}"
+            )
     path = values.get("path")
     if not path or "://" in path:
-        raise TableError(f"option path: {path!r} is no folder of this machine")
+        raise TableReplayError(f"option path: {path!r} is no folder of this machine")
     if "rate" in values and "speed" in values:
-        raise TableError("options rate and speed exclude each other")
+        raise TableReplayError("options rate and speed exclude each other")
     time_column = values.get("timecolumn") or "timestamp"
     most = _positive("maxOffsetsPerTrigger", values)
     return ReplayOptions(
@@ -84,7 +86,7 @@ def _positive(name: str, values: dict[str, str]) -> float | None:
     if text is None:
         return None
     if not _NUMBER.fullmatch(text) or float(text) == 0:
-        raise TableError(f"option {name}: {text!r} is not a number above 0")
+        raise TableReplayError(f"option {name}: {text!r} is not a number above 0")
     return float(text)
 
 
@@ -93,7 +95,7 @@ class Pace:
     any clock.
     """
 
-    def __init__(self, table: Table, options: ReplayOptions, first: int, now: float) -> None:
+    def __init__(self, table: TableFiles, options: ReplayOptions, first: int, now: float) -> None:
         self._table = table
         self._options = options
         self._first = first
@@ -136,7 +138,7 @@ class TableReplay(DataSource):
         return "table-replay"
 
     def schema(self) -> StructType:
-        """The table's columns. Raises: TableError."""
+        """The table's columns. Raises: TableReplayError."""
         options = read_replay_options(self.options)
         made: StructType = from_arrow_schema(_spark_types(open_table(options.path, options.order_by).schema))
         return made
@@ -149,7 +151,7 @@ class TableReplay(DataSource):
 class RowRange(InputPartition):
     """The rows [first, end), counted from 0, of one task."""
 
-    table: Table
+    table: TableFiles
     first: int
     end: int
 
@@ -163,7 +165,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._clock = clock
-        self._table: Table | None = None
+        self._table: TableFiles | None = None
         self._pace: Pace | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
@@ -174,7 +176,10 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the offset of the rows that are due now. Raises: TableError if the table has changed."""
+        """Return the offset of the rows that are due now.
+
+        Raises: TableReplayError if the table has changed.
+        """
         begin = self._next(start)
         if self._pace is None:
             self._pace = Pace(self._opened(), self._options, begin - 1, self._clock())
@@ -188,9 +193,12 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._opened().rows + 1)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Refuse the trigger `availableNow` with a pace, which it would not keep. Raises: TableError."""
+        """Refuse the trigger `availableNow` with a pace, which it would not keep.
+
+        Raises: TableReplayError.
+        """
         if self._options.rate is not None or self._options.speed is not None:
-            raise TableError(
+            raise TableReplayError(
                 "trigger once reads all there is at once: leave out options rate and speed, or use a trigger "
                 "with an interval (in a pipeline with stop: caught_up)"
             )
@@ -211,7 +219,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             columns = [batch.column(field.name).cast(field.type, safe=False) for field in wanted]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
-    def _opened(self) -> Table:
+    def _opened(self) -> TableFiles:
         if self._table is None:
             self._table = open_table(self._options.path, self._options.order_by)
         return self._table
@@ -220,12 +228,14 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"v": 1, "replay": {"table": self._opened().fingerprint, "next": following}}
 
     def _next(self, offset: dict[str, Any]) -> int:
-        """Row number from 1. Raises: TableError if the offset is not one of this table as it is."""
+        """Row number from 1. Raises: TableReplayError if the offset is not one of this table as it is."""
         place = offset.get("replay")
         if not isinstance(place, dict):
-            raise TableError(f"the checkpoint holds the offset {offset}, which table-replay did not write")
+            raise TableReplayError(
+                f"the checkpoint holds the offset {offset}, which table-replay did not write"
+            )
         if place["table"] != self._opened().fingerprint:
-            raise TableError(
+            raise TableReplayError(
                 f"{self._options.path} has changed since the checkpoint was written: its row numbers mean "
                 "other rows now; give this query a checkpoint of its own"
             )

@@ -33,7 +33,7 @@ nodes see it. Something of this start follows: servers of one cluster may not be
 _LOOPBACK: Final = "127.0.0.1"
 
 
-class Place(Struct, frozen=True):
+class ListenerAddress(Struct, frozen=True):
     """The place of a listener, with the port as it is bound. `address` is the system's, for this family."""
 
     host: str
@@ -47,7 +47,7 @@ def shared_remotes(options: Options) -> tuple[LeafRemote, ...]:
     return tuple(each for each in options.leafnodes.remotes if not each.hub) if options.leafnodes else ()
 
 
-def _close(made: Iterable[tuple[Place, socket.socket]]) -> None:
+def _close(made: Iterable[tuple[ListenerAddress, socket.socket]]) -> None:
     for _, sock in made:
         sock.close()
 
@@ -66,7 +66,7 @@ def _listening(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _bound(place: Place) -> socket.socket:
+def _bound(place: ListenerAddress) -> socket.socket:
     """A socket at an address that others of this server have too. Raises: StartError."""
     shown = f"{place.host}:{place.port}"
     try:
@@ -112,10 +112,10 @@ class Plan:
             self.close()
             raise
 
-    def _hold(self, host: str, port: int) -> Place:
+    def _hold(self, host: str, port: int) -> ListenerAddress:
         """Bind an address for clients, so that no other program gets it; no process listens there yet."""
         with bind(host, port) as alone:  # with others it could be shared unnoticed
-            place = Place(host, alone.getsockname()[1], alone.family, alone.getsockname())
+            place = ListenerAddress(host, alone.getsockname()[1], alone.family, alone.getsockname())
         holding = _bound(place)
         self._held.append(holding)
         # Others may only have it with SO_REUSEPORT, even if nobody listens. To be bound past what is left of
@@ -123,7 +123,7 @@ class Plan:
         holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         return place
 
-    def _hold_websocket(self, options: Options) -> Place | None:
+    def _hold_websocket(self, options: Options) -> ListenerAddress | None:
         if options.websocket is None:
             return None
         try:
@@ -163,13 +163,13 @@ class Plan:
             sock.close()
         self._held.clear()
 
-    def sockets(self) -> list[tuple[Place, socket.socket]]:
+    def sockets(self) -> list[tuple[ListenerAddress, socket.socket]]:
         """Make the sockets on which a process that starts now accepts clients.
 
         Nobody is sent to a process before it can serve: its sockets do not listen yet. Raises: StartError.
         """
         places = [place for place in (self.client, self.websocket) if place is not None]
-        made: list[tuple[Place, socket.socket]] = []
+        made: list[tuple[ListenerAddress, socket.socket]] = []
         try:
             for place in places:
                 made.append((place, _bound(place)))
@@ -183,18 +183,18 @@ class Plan:
             raise
         return made
 
-    def peer_sockets(self, index: int, options: Options) -> list[tuple[Place, socket.socket]]:
+    def peer_sockets(self, index: int, options: Options) -> list[tuple[ListenerAddress, socket.socket]]:
         """Return the sockets at which other servers reach a process, from its options (`options_of`)."""
         found = [(self.route_place(index, options), self.routes[index])]
         if index == 0 and self.leafs is not None and options.leafnodes is not None:
-            found.append((Place(options.leafnodes.host, options.leafnodes.port), self.leafs))
+            found.append((ListenerAddress(options.leafnodes.host, options.leafnodes.port), self.leafs))
         return found
 
-    def route_place(self, index: int, options: Options) -> Place:
+    def route_place(self, index: int, options: Options) -> ListenerAddress:
         """Return the place of the routes of a process, from its options."""
         port = self.routes[index].getsockname()[1]
         cluster = options.cluster
-        return Place(_LOOPBACK if self.has_private_mesh or cluster is None else cluster.host, port)
+        return ListenerAddress(_LOOPBACK if self.has_private_mesh or cluster is None else cluster.host, port)
 
     def options_of(
         self, index: int, options: Options, dials: Iterable[int], monitor_port: int | None

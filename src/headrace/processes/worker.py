@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.cluster.mesh import Mesh
     from headrace.conf.options import Options
     from headrace.processes.channel import Channel, Message
-    from headrace.processes.plan import Place
+    from headrace.processes.plan import ListenerAddress
     from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
     from headrace.server.worker import JoiningServer
 
@@ -65,7 +65,10 @@ class Share:
 
 
 def work(
-    options: Options, share: Share, channel: Channel, inherited: Sequence[tuple[Place, socket.socket]]
+    options: Options,
+    share: Share,
+    channel: Channel,
+    inherited: Sequence[tuple[ListenerAddress, socket.socket]],
 ) -> int:
     """Serve until the parent says otherwise, or is gone; returns the exit code."""
     handler = _ToParent(channel, options, is_first=share.index == 0)

@@ -22,7 +22,7 @@ class BadArchive(ValueError):
     """The bytes are no such archive, or are cut off."""
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """An entry of a backup. `sequence` 0: not a message."""
 
     name: bytes
@@ -34,10 +34,10 @@ class Entry(NamedTuple):
     @property
     def is_end(self) -> bool:
         """The last entry of a backup: without it, it is cut off."""
-        return self == Entry(b"")
+        return self == ArchiveEntry(b"")
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: ArchiveEntry) -> bytes:
     """Return an entry as bytes. `MAGIC` goes before the first one."""
     time_ns = entry.time_ns << 1 if entry.time_ns >= 0 else ~(entry.time_ns << 1)
     numbers = (len(entry.name), time_ns, entry.sequence, len(entry.headers), len(entry.payload))
@@ -53,7 +53,7 @@ def _number(value: int) -> bytes:
     return bytes(made)
 
 
-class Reader:
+class ArchiveReader:
     """Takes an archive in pieces of any size. `largest`: bytes of one entry's headers and payload."""
 
     def __init__(self, largest: int) -> None:
@@ -61,7 +61,7 @@ class Reader:
         self._rest = b""
         self._has_begun = False
 
-    def feed(self, piece: bytes) -> Iterator[Entry]:
+    def feed(self, piece: bytes) -> Iterator[ArchiveEntry]:
         """The entries that are whole now. Raises: BadArchive."""
         self._rest += piece
         if not self._has_begun:
@@ -77,7 +77,7 @@ class Reader:
             yield entry
         self._rest = self._rest[at:]
 
-    def _entry(self, at: int) -> tuple[Entry, int] | None:
+    def _entry(self, at: int) -> tuple[ArchiveEntry, int] | None:
         """The entry there and where the next is; None while it is not whole."""
         numbers: list[int] = []
         for _ in range(5):
@@ -98,7 +98,7 @@ class Reader:
         time_ns = folded >> 1 ^ -(folded & 1)
         text = self._rest[at:body]
         parts = self._rest[body : body + headers], self._rest[body + headers : end]
-        return Entry(text, time_ns, sequence, *parts), end
+        return ArchiveEntry(text, time_ns, sequence, *parts), end
 
     def _number(self, at: int) -> tuple[int, int] | None:
         value = 0

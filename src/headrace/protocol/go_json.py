@@ -2,7 +2,7 @@
 
 msgspec reads what is right; this reads what msgspec refused, so that the client is told what the Go server
 would tell it, and lets pass what Go lets pass (invalid UTF-8, lone surrogates). Here live the scanner and the
-values of Go's plain types (`Place.read`). Never here: structures (`jetstream.go_decode`). Source: texts
+values of Go's plain types (`ValuePlace.read`). Never here: structures (`jetstream.go_decode`). Source: texts
 observed from nats-server 2.15.1, which is built with Go 1.27.
 """
 
@@ -40,7 +40,7 @@ _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _REPLACEMENT: Final = "\ufffd"  # by its number: by its name, compiling this would load all names
 
 
-class Kind(StrEnum):
+class JSONKind(StrEnum):
     """The kind of a value, as Go's errors name it."""
 
     OBJECT = "object"
@@ -65,7 +65,7 @@ class SyntaxProblem(ValueError):
 class Value(Struct):
     """One value and where it stands. Of an object `names` has a name for every item."""
 
-    kind: Kind
+    kind: JSONKind
     data: bytes
     start: int
     end: int = 0
@@ -88,7 +88,7 @@ class Value(Struct):
         return unquoted(self.raw)
 
 
-class Place(Struct, frozen=True):
+class ValuePlace(Struct, frozen=True):
     """The place of a value in what is read, as Go's errors name it.
 
     `root`: the name of the outermost structure. `path`: names of fields and numbers of items, from it on.
@@ -97,9 +97,9 @@ class Place(Struct, frozen=True):
     root: str
     path: tuple[str | int, ...] = ()
 
-    def within(self, part: str | int) -> Place:
+    def within(self, part: str | int) -> ValuePlace:
         """The place of a field or an item of the value that is here."""
-        return Place(self.root, (*self.path, part))
+        return ValuePlace(self.root, (*self.path, part))
 
     def read(self, value: Value, go: str) -> Any:
         """Return the value of a plain type of Go: `bool`, an integer, a list, or else a text.
@@ -107,20 +107,20 @@ class Place(Struct, frozen=True):
         Of a list null is the zero value. Raises: ValueError with Go's words.
         """
         if go.startswith("[]"):
-            if value.kind is not Kind.ARRAY:
+            if value.kind is not JSONKind.ARRAY:
                 self.refuse(value, go)
             return [
-                _zero_of(go[2:]) if item.kind is Kind.NULL else self.within(index).read(item, go[2:])
+                _zero_of(go[2:]) if item.kind is JSONKind.NULL else self.within(index).read(item, go[2:])
                 for index, item in enumerate(value.items)
             ]
         if go in _BOUNDS:
             return self._integer(value, go)
-        if value.kind is not (Kind.BOOL if go == "bool" else Kind.STRING):
+        if value.kind is not (JSONKind.BOOL if go == "bool" else JSONKind.STRING):
             self.refuse(value, go)
         return value.raw == b"true" if go == "bool" else value.text
 
     def _integer(self, value: Value, go: str) -> int:
-        if value.kind is not Kind.NUMBER:
+        if value.kind is not JSONKind.NUMBER:
             self.refuse(value, go)
         least, most = _BOUNDS[go]
         raw = value.raw
@@ -262,34 +262,36 @@ class _Scanner:
         start = self._at
         if char == ord('"'):
             self._string()
-            return Value(Kind.STRING, self._data, start)
+            return Value(JSONKind.STRING, self._data, start)
         if char in _LITERALS:
             self._literal(_LITERALS[char])
-            return Value(Kind.NULL if char == ord("n") else Kind.BOOL, self._data, start)
+            return Value(JSONKind.NULL if char == ord("n") else JSONKind.BOOL, self._data, start)
         if char == ord("-") or ord("0") <= char <= ord("9"):
             self._number()
-            return Value(Kind.NUMBER, self._data, start)
+            return Value(JSONKind.NUMBER, self._data, start)
         if char not in (ord("{"), ord("[")):
             _unexpected(self._data, start, "looking for beginning of value")
-        return self._container(Value(Kind.OBJECT if char == ord("{") else Kind.ARRAY, self._data, start))
+        return self._container(
+            Value(JSONKind.OBJECT if char == ord("{") else JSONKind.ARRAY, self._data, start)
+        )
 
     def _container(self, value: Value) -> Value | None:
         """The value if it is empty; else it is open, and where its first item begins is next."""
         self._at += 1
         if len(self._open) >= _MAX_DEPTH:
             raise SyntaxProblem("exceeded max depth", self._at)
-        if self._peek() == (ord("}") if value.kind is Kind.OBJECT else ord("]")):
+        if self._peek() == (ord("}") if value.kind is JSONKind.OBJECT else ord("]")):
             self._at += 1
             return value
         self._open.append(value)
-        if value.kind is Kind.OBJECT:
+        if value.kind is JSONKind.OBJECT:
             self._name(value)
         return None
 
     def _next(self, parent: Value) -> bool:
         """True if another item follows. Moves past the comma and the item's name, else past the end."""
         char = self._peek()
-        is_object = parent.kind is Kind.OBJECT
+        is_object = parent.kind is JSONKind.OBJECT
         if char == (ord("}") if is_object else ord("]")):
             self._at += 1
             return False

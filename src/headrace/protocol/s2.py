@@ -55,7 +55,7 @@ def snappy_stream(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-class Reader:
+class S2Reader:
     """Takes a stream in pieces of any size and gives what was in it."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from headrace.core.tracing import Kind, TracedConnection
+from headrace.core.tracing import ConnectionKind, TracedConnection
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
@@ -315,7 +315,7 @@ class ClientOps(ConnectionLog):
     @property
     def traced_connection(self) -> TracedConnection:
         """The client as traces name it."""
-        return TracedConnection(Kind.CLIENT, self.connection.cid, self.connection.options.name)
+        return TracedConnection(ConnectionKind.CLIENT, self.connection.cid, self.connection.options.name)
 
     def may_trace_to(self, dest: bytes) -> bool:
         """True if traces of its messages may be published there."""

@@ -12,7 +12,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Delivery, Taking, Tracing, Turning
-from headrace.core.tracing import Kind, TracedConnection
+from headrace.core.tracing import ConnectionKind, TracedConnection
 from headrace.engine.service import ServiceLink
 from headrace.internal_errors import in_one_line
 
@@ -144,7 +144,7 @@ class ServiceHost:
     @property
     def traced_connection(self) -> TracedConnection:
         """The service as traces of what it gets name it: as a client."""
-        return TracedConnection(Kind.CLIENT, 0, self.name)
+        return TracedConnection(ConnectionKind.CLIENT, 0, self.name)
 
     def failed(self, error: Exception, at: str = "") -> None:
         """Log a mistake of the service, which is served on, as all others are."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
+from headrace.core.tracing import DEST, ORIGIN, ConnectionKind, MessageTrace, disabled, wanted
 from headrace.server.account_links import AccountLinks
 from headrace.server.monitor.text import encode
 from headrace.subjects import grammar
@@ -106,7 +106,9 @@ class Tracer:
             options = found.options.trace
             if options is None:
                 raise _NoTrace
-            if session.traced_connection.kind is Kind.CLIENT and not is_chosen(options.sampling, self._below):
+            if session.traced_connection.kind is ConnectionKind.CLIENT and not is_chosen(
+                options.sampling, self._below
+            ):
                 raise _NoTrace(disables=True)
             dest = options.dest
         subject = dest.encode("utf-8", "replace")

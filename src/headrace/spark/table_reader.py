@@ -35,7 +35,7 @@ from headrace.spark.stored_reader import StoredBatchReader, StoredPartition, sta
 from headrace.spark.values import Decoder
 from headrace.tables.errors import TableError, TableMissing
 from headrace.tables.open import find_tables
-from headrace.tables.scan import Piece, Wanted, pieces, scan, sequence_at
+from headrace.tables.scan import RowGroup, RowSelection, pieces, scan, sequence_at
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TablePartition(InputPartition):
     stream: str
     location: str
     host: str
-    wanted: Wanted
+    wanted: RowSelection
     files: tuple[DataFile, ...]
 
 
@@ -70,7 +70,7 @@ class _Part:
 
     table: Table
     manifest: Manifest
-    wanted: Wanted
+    wanted: RowSelection
     tail: StoredRange
 
     @property
@@ -79,7 +79,7 @@ class _Part:
             return []
         return [file for file in self.manifest.files if self.wanted.may_be_in(file)]
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[RowGroup]:
         return [one for file in self.files for one in pieces(self.table.store, file, self.wanted)]
 
 
@@ -112,7 +112,7 @@ class TableBatchReader(StoredBatchReader):
         except (TableError, StoreError) as error:
             raise StoredStreamError(str(error)) from error
         planned += self._behind([part.tail for part in parts])
-        stream, nowhere = parts[0].manifest.stream, Wanted(1, 1)
+        stream, nowhere = parts[0].manifest.stream, RowSelection(1, 1)
         return planned or [TablePartition(stream, parts[0].table.store.location, "", nowhere, ())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -242,7 +242,7 @@ class TableBatchReader(StoredBatchReader):
             files = part.files
             size = sum(file.bytes for file in files)
             count = max(1, min(-(-most * size // max(total, 1)), -(-size // least)))
-            units = [Piece(file.first, file.last + 1, file.bytes) for file in files]
+            units = [RowGroup(file.first, file.last + 1, file.bytes) for file in files]
             if by_group and (count > 1 or self._options.pushdown):
                 units = part.pieces()
             for low, end in _grouped(units, count):
@@ -292,7 +292,9 @@ class TableBatchReader(StoredBatchReader):
         if not manifest.files:
             return
         last = manifest.files[-1].last
-        row = next(scan(table, manifest.files, Wanted(last, last + 1), ["sequence", "timestamp_ns"]), None)
+        row = next(
+            scan(table, manifest.files, RowSelection(last, last + 1), ["sequence", "timestamp_ns"]), None
+        )
         try:
             found = [
                 m.time_ns for one in view.slices(last, last + 1, 1) for ms, _ in read_slice(one) for m in ms
@@ -341,10 +343,10 @@ def _first(manifest: Manifest) -> int:
     return manifest.files[0].first if manifest.files else manifest.next
 
 
-def _wanted(first: int, end: int, bounds: Bounds) -> Wanted:
+def _wanted(first: int, end: int, bounds: Bounds) -> RowSelection:
     high = end if bounds.high is None else min(end, bounds.high + 1)
     subjects = None if bounds.subjects is None else tuple(map(_texts, bounds.subjects))
-    return Wanted(max(first, bounds.low), high, bounds.since_ns, bounds.until_ns, subjects)
+    return RowSelection(max(first, bounds.low), high, bounds.since_ns, bounds.until_ns, subjects)
 
 
 def _texts(pattern: str) -> tuple[str, str]:
@@ -357,7 +359,7 @@ def _texts(pattern: str) -> tuple[str, str]:
     return pattern, pattern
 
 
-def _grouped(units: Sequence[Piece], count: int) -> Iterator[tuple[int, int]]:
+def _grouped(units: Sequence[RowGroup], count: int) -> Iterator[tuple[int, int]]:
     """Neighbours together, up to `count` groups of about equal bytes, as spans of sequences."""
     total = sum(unit.bytes for unit in units)
     first, done, cuts = None, 0, 1

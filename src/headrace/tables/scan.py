@@ -28,7 +28,7 @@ SCAN_ROWS: Final = 32_768
 """Rows of a batch."""
 
 
-class Wanted(Struct, frozen=True):
+class RowSelection(Struct, frozen=True):
     """Rows with sequences [first, end), stored in [since_ns, until_ns), ns since 1970 UTC (None: no bound).
 
     `subjects`: ranges of texts, both ends included (None: every subject). Only the sequences are exact.
@@ -69,7 +69,7 @@ class Wanted(Struct, frozen=True):
         )
 
 
-class Piece(Struct, frozen=True):
+class RowGroup(Struct, frozen=True):
     """The part of a file that a row group is: its sequences [first, end) and compressed bytes."""
 
     first: int
@@ -88,7 +88,7 @@ def group_bounds(group: Any) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def pieces(store: ObjectStore, file: DataFile, wanted: Wanted) -> list[Piece]:
+def pieces(store: ObjectStore, file: DataFile, wanted: RowSelection) -> list[RowGroup]:
     """The row groups of a file that may hold what is wanted. Raises: KeyMissing, TableDamaged, StoreError."""
     with opened(store, file.path, in_parts=True) as parquet:
         groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
@@ -97,12 +97,12 @@ def pieces(store: ObjectStore, file: DataFile, wanted: Wanted) -> list[Piece]:
         low, high = group_bounds(group).get("sequence", (file.first, file.last))
         if wanted.may_be_in_group(group):
             size = sum(group.column(number).total_compressed_size for number in range(group.num_columns))
-            kept.append(Piece(low, high + 1, size))
+            kept.append(RowGroup(low, high + 1, size))
     return kept
 
 
 def scan(
-    table: Table, files: Sequence[DataFile], wanted: Wanted, columns: Sequence[str]
+    table: Table, files: Sequence[DataFile], wanted: RowSelection, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a span as they are now, ascending, each once; `columns` have to hold `sequence`.
 
@@ -111,7 +111,7 @@ def scan(
     """
     at, missing = wanted.first, ""
     while True:
-        left = Wanted(at, wanted.end, wanted.since_ns, wanted.until_ns, wanted.subjects)
+        left = RowSelection(at, wanted.end, wanted.since_ns, wanted.until_ns, wanted.subjects)
         file = next((one for one in files if one.last >= at and left.may_be_in(one)), None)
         if file is None:
             return
@@ -129,7 +129,7 @@ def scan(
 
 
 def _rows(
-    store: ObjectStore, file: DataFile, wanted: Wanted, columns: Sequence[str]
+    store: ObjectStore, file: DataFile, wanted: RowSelection, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     with opened(store, file.path, in_parts=True) as parquet:
         groups = [
@@ -154,7 +154,7 @@ def _rows(
 
 def sequence_at(table: Table, manifest: Manifest, time_ns: int) -> int | None:
     """The first sequence stored at that time or later; None when the table has none. Raises: as `scan`."""
-    wanted = Wanted(1, manifest.next, since_ns=time_ns)
+    wanted = RowSelection(1, manifest.next, since_ns=time_ns)
     for batch in scan(table, manifest.files, wanted, ["sequence", "timestamp_ns"]):
         late = np.flatnonzero(batch.column("timestamp_ns").to_numpy() >= time_ns)
         if len(late):

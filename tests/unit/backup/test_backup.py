@@ -17,7 +17,7 @@ from headrace.backup.checking import wrong_parts
 from headrace.backup.errors import BackupError
 from headrace.backup.manifest import MANIFESTS, backups_in, chosen, next_name
 from headrace.backup.restoring import restore_backup
-from headrace.backup.taking import Wanted, take_backup
+from headrace.backup.taking import LogChoice, take_backup
 from headrace.errors import StorageError, StoreLocked, StoreTaken
 from headrace.log.encryption import Cipher
 from headrace.log.port import Limits, NewMessage
@@ -42,7 +42,7 @@ class Bench:
         self.home = folder / "live"
         self.target = LocalStore(folder / "backups")
         self.store = FileStore(self.home, segment_bytes=SEGMENT, cipher=cipher)
-        self.wanted = Wanted(self.home, lambda name: name == STATE)
+        self.wanted = LogChoice(self.home, lambda name: name == STATE)
 
     def fill(self, name: bytes, count: int) -> MessageLog:
         log = self.store.open(name)
@@ -302,9 +302,9 @@ def test_targets_that_are_none(tmp_path: Path) -> None:
     ):
         other.take()
     with pytest.raises(BackupError, match="has no streams of account B"):
-        take_backup(LocalStore(tmp_path / "b-only"), Wanted(bench.home, lambda _: False, "B", b"B/"))
+        take_backup(LocalStore(tmp_path / "b-only"), LogChoice(bench.home, lambda _: False, "B", b"B/"))
     assert not (tmp_path / "b-only").exists()
-    bench.wanted = Wanted(bench.home, lambda _: False, "A", b"A/")
+    bench.wanted = LogChoice(bench.home, lambda _: False, "A", b"A/")
     with pytest.raises(BackupError, match="has backups of all accounts: others need their own target"):
         bench.take()
     (tmp_path / "full").mkdir()
@@ -313,7 +313,7 @@ def test_targets_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match=r"is not empty .* and has no backup"):
         other.take()
     with pytest.raises(BackupError, match="has no streams of Headrace"):
-        take_backup(LocalStore(tmp_path / "c"), Wanted(tmp_path / "nowhere", lambda _: False))
+        take_backup(LocalStore(tmp_path / "c"), LogChoice(tmp_path / "nowhere", lambda _: False))
 
 
 def test_a_restore_that_was_cut_off_goes_on(bench: Bench) -> None:

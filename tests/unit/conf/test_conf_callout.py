@@ -13,13 +13,13 @@ from harness.keys import ACCOUNT, CURVE, USER, key_pair
 from headrace.conf import language
 from headrace.conf.account_options import CalloutOptions
 from headrace.conf.callout import callout
-from headrace.conf.fields import Binder, Field, Table
+from headrace.conf.fields import Binder, Field, KeyTable
 from headrace.conf.problems import Problems
 
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 ISSUER = key_pair(ACCOUNT, "issuer").public
 CURVE_KEY = key_pair(CURVE, "curve").public
-KEYS = Table((Field(("auth_callout", "auth_hook"), callout),))
+KEYS = KeyTable((Field(("auth_callout", "auth_hook"), callout),))
 
 
 def read(block: str) -> tuple[CalloutOptions | None, list[str]]:

@@ -8,7 +8,15 @@ from typing import Any, Final
 import pytest
 
 from headrace.core.service import Taking
-from headrace.core.tracing import Kind, MessageTrace, TracedConnection, TraceRequest, disabled, stored, wanted
+from headrace.core.tracing import (
+    ConnectionKind,
+    MessageTrace,
+    TracedConnection,
+    TraceRequest,
+    disabled,
+    stored,
+    wanted,
+)
 
 ASKED: Final = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
 
@@ -86,7 +94,9 @@ def test_what_is_disabled_is_traced_nowhere(change: Any) -> None:
         assert change(block).endswith(b"\r\n\r\n")
 
 
-def _trace(sent: list[MessageTrace], source: Kind = Kind.CLIENT, hop: str = "") -> MessageTrace:
+def _trace(
+    sent: list[MessageTrace], source: ConnectionKind = ConnectionKind.CLIENT, hop: str = ""
+) -> MessageTrace:
     headers = {"Nats-Trace-Dest": ["t"]} | ({"Nats-Trace-Hop": [hop]} if hop else {})
     return MessageTrace(
         source=TracedConnection(source, 7, ""),
@@ -102,9 +112,15 @@ def _trace(sent: list[MessageTrace], source: Kind = Kind.CLIENT, hop: str = "") 
 
 @pytest.mark.parametrize(
     ("source", "hop", "hops"),
-    [(Kind.CLIENT, "", ["1", "2"]), (Kind.CLIENT, "9", ["1", "2"]), (Kind.ROUTER, "2.1", ["2.1.1", "2.1.2"])],
+    [
+        (ConnectionKind.CLIENT, "", ["1", "2"]),
+        (ConnectionKind.CLIENT, "9", ["1", "2"]),
+        (ConnectionKind.ROUTER, "2.1", ["2.1.1", "2.1.2"]),
+    ],
 )
-def test_hops_are_numbered_below_the_one_it_came_by(source: Kind, hop: str, hops: list[str]) -> None:
+def test_hops_are_numbered_below_the_one_it_came_by(
+    source: ConnectionKind, hop: str, hops: list[str]
+) -> None:
     """A client cannot say that its message came from somewhere."""
     trace = _trace([], source, hop)
     found = [trace.next_hop(ASKED) for _ in hops]

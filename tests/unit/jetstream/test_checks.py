@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from js_streams import DEFAULTS, World, block
 
-from headrace.jetstream.stream.acceptance import MOST_WALKS, Acceptance, Before, Check, Rows, Table
+from headrace.jetstream.stream.acceptance import MOST_WALKS, Acceptance, Before, Check, CheckTable, Rows
 from headrace.jetstream.stream.checks import CHECKS
-from headrace.jetstream.stream.publication import Kind, Publication
+from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream.configs import StreamConfig, SubjectTransform
@@ -114,7 +114,7 @@ def message(payload: bytes = b"", **headers: str) -> Publication:
     return Publication(b"s.a", payload, block(**headers))
 
 
-def walked(rows: Rows, kind: Kind = Kind.SINGLE, **headers: str) -> list[str]:
+def walked(rows: Rows, kind: PublicationKind = PublicationKind.SINGLE, **headers: str) -> list[str]:
     return [check.name for check in rows.walk(kind, block(**headers)).checks]
 
 
@@ -165,7 +165,7 @@ def test_a_message_passes_the_checks_that_its_headers_ask_for() -> None:
     assert walked(rows, Nats_Unknown="x") == plain
     assert walked(rows, Nats_Msg_Id="1") == ["size", "header size", "id", "trace"]
     assert walked(rows, Nats_Expected_Last_Sequence="1") == ["size", "header size", "last sequence", "trace"]
-    assert walked(rows, Kind.MIRRORED, Nats_Expected_Last_Sequence="1") == []
+    assert walked(rows, PublicationKind.MIRRORED, Nats_Expected_Last_Sequence="1") == []
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_a_message_passes_the_checks_that_its_headers_ask_for() -> None:
 def test_what_a_message_needs_follows_from_its_checks(
     headers: dict[str, str], reads_log: bool, is_plain: bool
 ) -> None:
-    walk = CHECKS.rows(config(allow_rollup_hdrs=True)).walk(Kind.SINGLE, block(**headers))
+    walk = CHECKS.rows(config(allow_rollup_hdrs=True)).walk(PublicationKind.SINGLE, block(**headers))
     assert (walk.reads_log, walk.is_plain) == (reads_log, is_plain)
 
 
 def test_headers_in_any_combination_do_not_pile_up() -> None:
     names = [f"Nats-{number}".encode() for number in range(12)]
-    check = Check("many", Kind.SINGLE, _pass, headers=tuple(names))
+    check = Check("many", PublicationKind.SINGLE, _pass, headers=tuple(names))
     rows = Rows([check])
     for chosen in range(1, 1 << len(names)):
         lines = (b"%b: x\r\n" % name for place, name in enumerate(names) if chosen >> place & 1)
-        walk = rows.walk(Kind.SINGLE, b"NATS/1.0\r\n" + b"".join(lines) + b"\r\n")
+        walk = rows.walk(PublicationKind.SINGLE, b"NATS/1.0\r\n" + b"".join(lines) + b"\r\n")
         assert walk.checks == (check,)
     assert len(rows._walks) <= MOST_WALKS
 
@@ -209,9 +209,9 @@ NAMES: Final = (b"Nats-TTL", b"Nats-TTL-More", b"Nats-Expected-Stream")
 @given(st.lists(st.sampled_from(PIECES), max_size=30))
 def test_no_block_of_headers_hides_one_from_its_check(pieces: list[bytes]) -> None:
     """What a check would find in headers, whatever they are, is what it is asked for."""
-    rows = Rows([Check(name.decode(), Kind.SINGLE, _pass, headers=(name,)) for name in NAMES])
+    rows = Rows([Check(name.decode(), PublicationKind.SINGLE, _pass, headers=(name,)) for name in NAMES])
     headers = b"".join(pieces)
-    asked = [check.name.encode() for check in rows.walk(Kind.SINGLE, headers).checks]
+    asked = [check.name.encode() for check in rows.walk(PublicationKind.SINGLE, headers).checks]
     assert asked == [name for name in NAMES if hdr.has(headers, name)]
 
 
@@ -272,14 +272,14 @@ def test_a_new_row_keeps_compiled_code_away(
     fields: dict[str, Any], is_compiled: bool, judges_all: bool
 ) -> None:
     """Compiled code never takes a message with a header of ours, but for an id."""
-    table = Table(*CHECKS.checks, Check("new", Kind.SINGLE, _refuse, (10109,), **fields))
+    table = CheckTable(*CHECKS.checks, Check("new", PublicationKind.SINGLE, _refuse, (10109,), **fields))
     rows = table.rows(config())
     assert (rows.is_compiled, rows.judges_all) == (is_compiled, judges_all)
 
 
 def test_a_new_row_is_asked_for_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row without a word on compiled code: no message passes it by, in a batch of Python or by a lane."""
-    refusing = Table(*CHECKS.checks, Check("new", Kind.SINGLE, _refuse, (10109,)))
+    refusing = CheckTable(*CHECKS.checks, Check("new", PublicationKind.SINGLE, _refuse, (10109,)))
     monkeypatch.setattr("headrace.jetstream.stream.stream.CHECKS", refusing)
     world = World()
     world.receive(b"s.a", (b"s.b", block(Nats_Msg_Id="1"), b""), (b"s.c", block(Other="1"), b"x"))
@@ -292,8 +292,8 @@ def test_a_new_row_is_asked_for_every_message(monkeypatch: pytest.MonkeyPatch) -
 
 def test_another_configuration_chooses_other_rows() -> None:
     acceptance = Acceptance(CHECKS, Before(config()))
-    acceptance.judge(Kind.SINGLE, message(b"12345"))
+    acceptance.judge(PublicationKind.SINGLE, message(b"12345"))
     acceptance.configure(config(sealed=True))
     with pytest.raises(ApiError) as refused:
-        acceptance.judge(Kind.SINGLE, message(b"12345"))
+        acceptance.judge(PublicationKind.SINGLE, message(b"12345"))
     assert refused.value.err_code == 10109

@@ -24,14 +24,14 @@ SUBJECT = b"_INBOX.backup"
 
 
 def unpacked(data: bytes, step: int = 1 << 20) -> bytes:
-    reader = s2.Reader()
+    reader = s2.S2Reader()
     made = b"".join(part for at in range(0, len(data), step) for part in reader.feed(data[at : at + step]))
     assert reader.is_between_frames
     return made
 
 
-def entries(data: bytes, step: int = 1 << 20) -> list[archive.Entry]:
-    reader = archive.Reader(1 << 20)
+def entries(data: bytes, step: int = 1 << 20) -> list[archive.ArchiveEntry]:
+    reader = archive.ArchiveReader(1 << 20)
     return [entry for at in range(0, len(data), step) for entry in reader.feed(data[at : at + step])]
 
 
@@ -55,7 +55,7 @@ def test_what_is_written_is_read(parts: list[bytes]) -> None:
 @given(
     st.lists(
         st.builds(
-            archive.Entry,
+            archive.ArchiveEntry,
             st.binary(max_size=200),
             st.integers(-(1 << 62), 1 << 62),
             st.integers(0, (1 << 63) - 1),
@@ -64,7 +64,7 @@ def test_what_is_written_is_read(parts: list[bytes]) -> None:
         )
     )
 )
-def test_entries_that_are_written_are_read(written: list[archive.Entry]) -> None:
+def test_entries_that_are_written_are_read(written: list[archive.ArchiveEntry]) -> None:
     assert entries(b"".join([archive.MAGIC, *map(archive.encode, written)]), 97) == written
 
 
@@ -111,7 +111,7 @@ def test_blocks(packed: bytes, plain: bytes | None) -> None:
 )
 def test_streams_that_are_none(data: bytes) -> None:
     with pytest.raises(s2.BadStream):
-        list(s2.Reader().feed(data))
+        list(s2.S2Reader().feed(data))
 
 
 def test_frames_that_are_passed_over() -> None:
@@ -121,7 +121,7 @@ def test_frames_that_are_passed_over() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
-    for feed in (s2.Reader().feed, archive.Reader(1000).feed):
+    for feed in (s2.S2Reader().feed, archive.ArchiveReader(1000).feed):
         with contextlib.suppress(ValueError):
             list(feed(data))
     with contextlib.suppress(ValueError):
@@ -133,7 +133,7 @@ def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
 )
 def test_archives_that_are_none(data: bytes) -> None:
     with pytest.raises(archive.BadArchive):
-        list(archive.Reader(1000).feed(data))
+        list(archive.ArchiveReader(1000).feed(data))
 
 
 # -- over NATS -----------------------------------------------------------------------------------------
@@ -312,12 +312,12 @@ def test_advisories() -> None:
     assert kinds == ["snapshot_create", "snapshot_complete"]
 
 
-def packed(*parts: archive.Entry, magic: bytes = archive.MAGIC) -> bytes:
+def packed(*parts: archive.ArchiveEntry, magic: bytes = archive.MAGIC) -> bytes:
     return s2.STREAM_BEGIN + s2.frames(magic + b"".join(map(archive.encode, parts)))
 
 
-STATE = archive.Entry(b"state.json", payload=b'{"first_seq":1,"last_seq":2}')
-ONE, END = archive.Entry(b"s.a", 5, 1, b"", b"x"), archive.Entry(b"")
+STATE = archive.ArchiveEntry(b"state.json", payload=b'{"first_seq":1,"last_seq":2}')
+ONE, END = archive.ArchiveEntry(b"s.a", 5, 1, b"", b"x"), archive.ArchiveEntry(b"")
 
 
 @pytest.mark.parametrize(
@@ -330,16 +330,19 @@ ONE, END = archive.Entry(b"s.a", 5, 1, b"", b"x"), archive.Entry(b"")
         (b"not a backup", "does not begin"),
         (packed(STATE, magic=b"\x1f\x8b tar data"), "before 2.15"),
         (packed(ONE), "state.json"),
-        (packed(archive.Entry(b"state.json", payload=b"x")), "state.json"),
-        (packed(archive.Entry(b"state.json", payload=b'{"consumer_count":1}'), ONE), "expected consumer"),
+        (packed(archive.ArchiveEntry(b"state.json", payload=b"x")), "state.json"),
+        (
+            packed(archive.ArchiveEntry(b"state.json", payload=b'{"consumer_count":1}'), ONE),
+            "expected consumer",
+        ),
         (
             packed(
-                archive.Entry(b"state.json", payload=b'{"consumer_count":1}'),
-                archive.Entry(b"consumers/c", payload=b"{}"),
+                archive.ArchiveEntry(b"state.json", payload=b'{"consumer_count":1}'),
+                archive.ArchiveEntry(b"consumers/c", payload=b"{}"),
             ),
             "consumer c",
         ),
-        (packed(STATE, archive.Entry(b"s.a", payload=b"x")), "expected message sequence"),
+        (packed(STATE, archive.ArchiveEntry(b"s.a", payload=b"x")), "expected message sequence"),
         (packed(STATE, ONE, ONE), "out of order"),
         (packed(STATE, ONE._replace(name=b"s.a\r\nMSG x 1 0\r\n\r\n")), "impossible subject"),
         (packed(STATE, ONE._replace(payload=b"x" * 2_000_000)), "maximum payload"),

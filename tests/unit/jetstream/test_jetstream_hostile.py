@@ -13,7 +13,7 @@ import pytest
 from harness.js_account import SECOND, Place
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol import archive, s2
-from headrace.protocol.archive import Entry
+from headrace.protocol.archive import ArchiveEntry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -261,17 +261,17 @@ def test_message_of_an_origin_that_cannot_be(numbers: bytes) -> None:
 # -- backups ---------------------------------------------------------------------------------------------
 
 
-def backup(*entries: Entry) -> bytes:
+def backup(*entries: ArchiveEntry) -> bytes:
     return s2.STREAM_BEGIN + s2.frames(archive.MAGIC + b"".join(map(archive.encode, entries)))
 
 
-def state(**fields: int) -> Entry:
-    return Entry(b"state.json", payload=json.dumps(fields).encode())
+def state(**fields: int) -> ArchiveEntry:
+    return ArchiveEntry(b"state.json", payload=json.dumps(fields).encode())
 
 
-def consumer(config: dict[str, Any], name: bytes = b"consumers/c", **position: Any) -> Entry:
+def consumer(config: dict[str, Any], name: bytes = b"consumers/c", **position: Any) -> ArchiveEntry:
     said = {"delivered": {}, "ack_floor": {}} | position
-    return Entry(name, payload=json.dumps({"config": config, "state": said}).encode())
+    return ArchiveEntry(name, payload=json.dumps({"config": config, "state": said}).encode())
 
 
 def restored(made: Place, data: bytes, **config: Any) -> int:
@@ -285,28 +285,31 @@ def restored(made: Place, data: bytes, **config: Any) -> int:
     raise AssertionError("the end is answered")
 
 
-def message(**headers: bytes) -> Entry:
-    return Entry(b"r", SECOND, 1, block(**headers) if headers else b"", b"x")
+def message(**headers: bytes) -> ArchiveEntry:
+    return ArchiveEntry(b"r", SECOND, 1, block(**headers) if headers else b"", b"x")
 
 
 EXPLICIT: Final = {"ack_policy": "explicit"}
 PENDING: Final = {"Sequence": 1, "Timestamp": 1}
 
 
-def pending(**changed: int) -> Entry:
+def pending(**changed: int) -> ArchiveEntry:
     return consumer(EXPLICIT, pending={"1": PENDING | changed})
 
 
 @pytest.mark.parametrize(
     ("entries", "error"),
     [
-        ([Entry(b"state.json", payload=DEEP)], 10062),
-        ([Entry(b"state.json", payload=b'{"messages":"\xff"}')], 10062),
+        ([ArchiveEntry(b"state.json", payload=DEEP)], 10062),
+        ([ArchiveEntry(b"state.json", payload=b'{"messages":"\xff"}')], 10062),
         ([state(first_seq=1 << 63)], 10062),
-        ([state(messages=1), Entry(b"r", 1 << 68, 1)], 10062),
-        ([state(messages=1), Entry(b"r", -5, 1)], 10062),
-        ([state(consumer_count=1), Entry(b"consumers/c", payload=b'{"config":' + DEEP)], 10062),
-        ([state(consumer_count=1), Entry(b"consumers/c", payload=b'{"config":{"name":"\xff"}}')], 10062),
+        ([state(messages=1), ArchiveEntry(b"r", 1 << 68, 1)], 10062),
+        ([state(messages=1), ArchiveEntry(b"r", -5, 1)], 10062),
+        ([state(consumer_count=1), ArchiveEntry(b"consumers/c", payload=b'{"config":' + DEEP)], 10062),
+        (
+            [state(consumer_count=1), ArchiveEntry(b"consumers/c", payload=b'{"config":{"name":"\xff"}}')],
+            10062,
+        ),
         ([state(consumer_count=1), consumer(EXPLICIT, pending={str(1 << 64): PENDING})], 10062),
         (
             [state(consumer_count=1), pending(Sequence=1 << 70)],
@@ -324,7 +327,7 @@ def pending(**changed: int) -> Entry:
         ([state(consumer_count=1), consumer(EXPLICIT, b"consumers/a.b")], 10052),
     ],
 )
-def test_backup_that_cannot_be_leaves_nothing(entries: list[Entry], error: int) -> None:
+def test_backup_that_cannot_be_leaves_nothing(entries: list[ArchiveEntry], error: int) -> None:
     made = place()
 
     assert restored(made, backup(*entries)) == error
@@ -336,7 +339,7 @@ def test_backup_that_cannot_be_leaves_nothing(entries: list[Entry], error: int) 
 def test_restored_messages_do_not_keep_a_server_from_starting(tmp_path: Path, number: bytes) -> None:
     made = Place(tmp_path)
     torn = block(Nats_Batch_Id=b"b", Nats_Batch_Sequence=number, Nats_Stream_Source=b"O %b > >" % number)
-    entries = [state(messages=1), Entry(b"r", SECOND, 1, torn, b"x"), Entry(b"")]
+    entries = [state(messages=1), ArchiveEntry(b"r", SECOND, 1, torn, b"x"), ArchiveEntry(b"")]
 
     assert restored(made, backup(*entries), sources=[{"name": "O"}]) == 0
     made = made.restart()
@@ -346,7 +349,7 @@ def test_restored_messages_do_not_keep_a_server_from_starting(tmp_path: Path, nu
 
 def test_restored_message_may_live_for_ever() -> None:
     made = place()
-    entries = [state(messages=1), message(Nats_TTL=b"9" * 18), Entry(b"")]
+    entries = [state(messages=1), message(Nats_TTL=b"9" * 18), ArchiveEntry(b"")]
 
     assert restored(made, backup(*entries), allow_msg_ttl=True) == 0
     assert made.ask("STREAM.INFO.R")["state"]["messages"] == 1

@@ -123,7 +123,7 @@ def test_restore_that_raises_is_ended_and_leaves_nothing(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = place()
-    whole = [archive.Entry(b"state.json", payload=b"{}"), archive.Entry(b"")]
+    whole = [archive.ArchiveEntry(b"state.json", payload=b"{}"), archive.ArchiveEntry(b"")]
     data = s2.STREAM_BEGIN + s2.frames(archive.MAGIC + b"".join(map(archive.encode, whole)))
     wanted = {"config": {"name": "R", "subjects": ["r"]}, "state": {}}
     with monkeypatch.context() as patched:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.js_account import SECOND, Place, Sent
 from headrace.protocol import archive, s2
-from headrace.protocol.archive import Entry
+from headrace.protocol.archive import ArchiveEntry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,12 +89,12 @@ def test_messages_given_up_are_done_with_where_no_dead_letters_are_wanted_any_mo
 # -- restores and other streams --------------------------------------------------------------------------
 
 
-def state(**fields: int) -> Entry:
+def state(**fields: int) -> ArchiveEntry:
     said = ",".join(f'"{name}":{number}' for name, number in fields.items())
-    return Entry(b"state.json", payload=b"{%b}" % said.encode())
+    return ArchiveEntry(b"state.json", payload=b"{%b}" % said.encode())
 
 
-def restore(made: Place, *entries: Entry, **config: Any) -> tuple[str, bytes]:
+def restore(made: Place, *entries: ArchiveEntry, **config: Any) -> tuple[str, bytes]:
     begun = made.ask("STREAM.RESTORE.R", {"config": {"name": "R", **config}, "state": {}})
     data = s2.STREAM_BEGIN + s2.frames(archive.MAGIC + b"".join(map(archive.encode, entries)))
     return begun["deliver_subject"], data
@@ -112,7 +112,7 @@ def ended(made: Place, subject: str, data: bytes) -> int:
 
 def test_stream_that_was_made_meanwhile_keeps_its_subjects() -> None:
     made = Place()
-    subject, data = restore(made, state(), Entry(b""), subjects=["s.a"])
+    subject, data = restore(made, state(), ArchiveEntry(b""), subjects=["s.a"])
     made.stream("S", subjects=["s.>"])
 
     assert ended(made, subject, data) == 10065
@@ -122,11 +122,11 @@ def test_stream_that_was_made_meanwhile_keeps_its_subjects() -> None:
 
 def test_backup_with_a_consumer_twice_leaves_nothing() -> None:
     made = Place()
-    one = Entry(
+    one = ArchiveEntry(
         b"consumers/c",
         payload=b'{"config":{"ack_policy":"explicit"},"state":{"delivered":{},"ack_floor":{}}}',
     )
-    subject, data = restore(made, state(consumer_count=2), one, one, Entry(b""), subjects=["s.a"])
+    subject, data = restore(made, state(consumer_count=2), one, one, ArchiveEntry(b""), subjects=["s.a"])
 
     assert ended(made, subject, data) == 10062
     assert made.error("STREAM.INFO.R") == 10059

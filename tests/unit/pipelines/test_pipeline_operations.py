@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.pipelines.operations import COLUMNS, operations_of, read_operations, write_report
 from headrace.pipelines.reading import read_spec
 from headrace.pipelines.system_events import check_events
-from headrace.pipelines.table_files import TableError
+from headrace.pipelines.table_files import TableReplayError
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_table_without_rows_of_servers_is_said_to_have_none(tmp_path: Path) ->
 
 
 def test_what_is_no_table_of_operations_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="holds no Parquet files"):
+    with pytest.raises(TableReplayError, match="holds no Parquet files"):
         read_operations(tmp_path)
     pq.write_table(pa.table({"time": [START]}), tmp_path / "a.parquet")
     with pytest.raises(HeadraceError, match="no table of the pipeline 'operations': it has no column kind"):

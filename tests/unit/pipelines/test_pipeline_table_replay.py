@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
-from headrace.pipelines.table_files import TableError, open_table, read_rows
+from headrace.pipelines.table_files import TableReplayError, open_table, read_rows
 from headrace.pipelines.table_replay import ReplayReader, TableReplay, read_replay_options
 from headrace.tables import Table, open_store
 from headrace.tables.archive import archive
@@ -92,7 +92,7 @@ def test_only_files_in_sparks_list_are_rows(tmp_path: Path) -> None:
     (log / ".2.crc").write_text("x")
     assert sorted(numbers(tmp_path, 0, 10)) == [3, 3, 5]
     (log / "3").write_text("v9\n")
-    with pytest.raises(TableError, match="begins with 'v9', not v1"):
+    with pytest.raises(TableReplayError, match="begins with 'v9', not v1"):
         numbers(tmp_path, 0, 10)
 
 
@@ -156,9 +156,9 @@ def test_a_table_that_has_changed_or_another_source_is_noticed(tmp_path: Path) -
     write(tmp_path / "a.parquet", [1])
     start = reader(tmp_path, Clock()).initialOffset()
     write(tmp_path / "b.parquet", [2])
-    with pytest.raises(TableError, match="has changed since the checkpoint was written"):
+    with pytest.raises(TableReplayError, match="has changed since the checkpoint was written"):
         reader(tmp_path, Clock()).latestOffset(start, ReadAllAvailable())
-    with pytest.raises(TableError, match="table-replay did not write"):
+    with pytest.raises(TableReplayError, match="table-replay did not write"):
         reader(tmp_path, Clock()).latestOffset({"v": 1, "core": {}}, ReadAllAvailable())
 
 
@@ -174,7 +174,7 @@ def test_a_table_that_has_changed_or_another_source_is_noticed(tmp_path: Path) -
     ],
 )
 def test_bad_options(options: dict[str, str], text: str) -> None:
-    with pytest.raises(TableError, match=text):
+    with pytest.raises(TableReplayError, match=text):
         read_replay_options(options)
 
 
@@ -197,16 +197,16 @@ def test_of_a_kept_table_the_manifest_says_which_files_count(tmp_path: Path) -> 
 
 
 def test_bad_tables(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="holds no Parquet files"):
+    with pytest.raises(TableReplayError, match="holds no Parquet files"):
         open_table(str(tmp_path), "timestamp")
     write(tmp_path / "a.parquet", [1])
-    with pytest.raises(TableError, match="has no column when"):
+    with pytest.raises(TableReplayError, match="has no column when"):
         open_table(str(tmp_path), "when")
     source = reader(tmp_path, Clock(), speed="2", timeColumn="number")
-    with pytest.raises(TableError, match=r"column number \(option timeColumn\) is int64, not a time"):
+    with pytest.raises(TableReplayError, match=r"column number \(option timeColumn\) is int64, not a time"):
         source.latestOffset(source.initialOffset(), ReadAllAvailable())
-    with pytest.raises(TableError, match="leave out options rate and speed"):
+    with pytest.raises(TableReplayError, match="leave out options rate and speed"):
         reader(tmp_path, Clock(), rate="2").prepareForTriggerAvailableNow()
     (tmp_path / "b.parquet").write_bytes(b"PAR1 cut off")
-    with pytest.raises(TableError, match="cannot be read as a Parquet table"):
+    with pytest.raises(TableReplayError, match="cannot be read as a Parquet table"):
         open_table(str(tmp_path), "timestamp")

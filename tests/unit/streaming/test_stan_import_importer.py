@@ -24,7 +24,7 @@ from stan_import_store import (
 
 from headrace.errors import LogError, StorageError
 from headrace.importing.errors import ImportFailed, SourceInUse, TargetDiverged
-from headrace.importing.findings import Kind
+from headrace.importing.findings import Severity
 from headrace.log.port import MessageLog, NewMessage, StoredMessage
 from headrace.log.store import FileStore, LogStore, MemoryStore
 from headrace.protocol.stan import ServerInfo, SubState
@@ -466,7 +466,7 @@ def test_damage_in_the_middle_leaves_a_gap_and_is_reported(tmp_path: Path, targe
         report = import_store(open_store(tmp_path / "s"), target)
         assert [m.sequence for m in _messages(target.open(b"foo"))] == [1, 2, 3, 5, 6, 7, 8, 9, 10]
         (finding,) = report.all_findings
-        assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Kind.DAMAGED, 4, 4)
+        assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Severity.DAMAGED, 4, 4)
         assert finding.file == "foo/msgs.1.dat"
         assert report.channels[0].lost == 1
 

@@ -21,7 +21,7 @@ from stan_import_store import (
 )
 
 from headrace.importing.errors import SourceInUse, SourceUnusable
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.importing.source_guard import LOCK_FILE, SourceGuard
 from headrace.protocol.stan import ClientDelete, MsgProto
 from headrace.streaming.importing.checksums import CASTAGNOLI, IEEE, KOOPMAN, Checksum
@@ -88,7 +88,7 @@ def test_an_unknown_polynomial_can_be_named(tmp_path: Path) -> None:
     _damage(path, writer, 5)
     messages, findings = read_all(_channel(open_store(path, checksum)))
     assert [message.sequence for message in messages] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
-    assert findings[0].kind is Kind.DAMAGED
+    assert findings[0].kind is Severity.DAMAGED
     assert open_store(path).checksum is None
 
 
@@ -137,7 +137,7 @@ def test_without_checksums_a_record_of_another_shape_is_damage(
     _damage(path, writer, 5, at, by)
     sequences, findings = _read(path)
     assert sequences == [1, 2, 3, 4, 6, 7, 8, 9, 10]
-    assert [(f.kind, f.first_sequence, f.last_sequence) for f in findings] == [(Kind.DAMAGED, 5, 5)]
+    assert [(f.kind, f.first_sequence, f.last_sequence) for f in findings] == [(Severity.DAMAGED, 5, 5)]
 
 
 def test_without_checksums_a_wrong_length_needs_the_index(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_slice_missing_in_the_middle_is_reported(tmp_path: Path) -> None:
     (path / "foo" / "msgs.2.dat").unlink()
     sequences, (finding,) = _read(path)
     assert sequences == [*range(1, 11), *range(21, 31)]
-    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Kind.MISSING, 11, 20)
+    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Severity.MISSING, 11, 20)
     assert finding.file == "foo/msgs.3.dat"
 
 
@@ -191,7 +191,7 @@ def test_a_last_slice_of_which_the_index_alone_is_left_is_reported(tmp_path: Pat
 
     assert [message.sequence for message in messages] == list(range(1, kept + 1))
     assert [(one.kind, one.text, one.first_sequence, one.last_sequence) for one in findings] == [
-        (Kind.MISSING, "the file is missing", kept + 1, 10)
+        (Severity.MISSING, "the file is missing", kept + 1, 10)
     ]
 
 
@@ -204,7 +204,7 @@ def test_a_slice_that_is_there_twice_is_read_once(tmp_path: Path) -> None:
     (path / "foo" / "msgs.3.dat").write_bytes((path / "foo" / "msgs.1.dat").read_bytes())
     sequences, (finding,) = _read(path)
     assert sequences == [*range(1, 21)]
-    assert (finding.kind, finding.file) == (Kind.NOTE, "foo/msgs.3.dat")
+    assert (finding.kind, finding.file) == (Severity.NOTE, "foo/msgs.3.dat")
 
 
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_space_never_written_ends_a_file(tmp_path: Path, zeros: int) -> None:
             file.write(bytes(zeros))
     sequences, (finding,) = _read(path)
     assert sequences == [*range(1, 11)]
-    assert (finding.kind, finding.length) == (Kind.NOTE, zeros)
+    assert (finding.kind, finding.length) == (Severity.NOTE, zeros)
 
 
 def test_zeros_where_the_index_has_messages_are_damage(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_torn_last_record_is_cut_off(tmp_path: Path, keep: int) -> None:
     data.write_bytes(data.read_bytes()[: writer.starts[10][1] + keep])
     sequences, (finding,) = _read(path)
     assert sequences == [*range(1, 10)]
-    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Kind.CUT, 10, 10)
+    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Severity.CUT, 10, 10)
 
 
 def test_a_torn_last_record_that_no_index_knows(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_torn_last_record_that_no_index_knows(tmp_path: Path) -> None:
         file.write(b"\x40\x00\x00\x00\x12\x34\x56\x78\x08\x0b")
     sequences, (finding,) = _read(path)
     assert sequences == [*range(1, 11)]
-    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Kind.CUT, 11, 0)
+    assert (finding.kind, finding.first_sequence, finding.last_sequence) == (Severity.CUT, 11, 0)
 
 
 def test_an_empty_file_among_slices(tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_a_deleted_subscription_is_gone(tmp_path: Path) -> None:
     writer.new(durable(2, name=b"other"))
     channel = _channel(open_store(_store(tmp_path, writer)))
     assert [s.state.id for s in channel.subscriptions] == [2]
-    assert [finding.kind for finding in channel.findings] == [Kind.NOTE]
+    assert [finding.kind for finding in channel.findings] == [Severity.NOTE]
 
 
 def test_what_was_sent_in_lost_records_is_taken_for_not_acknowledged(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_what_was_sent_in_lost_records_is_taken_for_not_acknowledged(tmp_path: P
     pending, last_sent, findings = _pending(_store(tmp_path, writer))
     assert pending == (3, 4, 5)
     assert last_sent == 5
-    assert [(f.kind, f.offset, f.length) for f in findings] == [(Kind.DAMAGED, start, end - start)]
+    assert [(f.kind, f.offset, f.length) for f in findings] == [(Severity.DAMAGED, start, end - start)]
 
 
 def test_a_queue_group_shares_what_was_sent_in_lost_records(tmp_path: Path) -> None:
@@ -495,7 +495,7 @@ def test_a_missing_file_is_reported(tmp_path: Path, name: str) -> None:
     (path / name).unlink()
     store = open_store(path)
     findings = [*store.findings, *_channel(store).findings]
-    assert [(finding.kind, finding.file) for finding in findings] == [(Kind.MISSING, name)]
+    assert [(finding.kind, finding.file) for finding in findings] == [(Severity.MISSING, name)]
     assert len(read_all(_channel(store))[0]) == 10
 
 

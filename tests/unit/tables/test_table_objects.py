@@ -12,7 +12,7 @@ from headrace.tables import Table, open_store
 from headrace.tables.errors import TableDamaged
 from headrace.tables.files import FileLimits
 from headrace.tables.open import find_tables
-from headrace.tables.scan import Wanted, scan
+from headrace.tables.scan import RowSelection, scan
 from headrace.tables.table import ORPHAN_AGE_NS
 from headrace.tables.verify import verify
 
@@ -32,13 +32,13 @@ def test_a_part_of_an_object_that_is_gone_by_now(fake: FakeObstore) -> None:
     archived(table, stream, FileLimits())
     manifest = table.manifest()
     (planned,) = manifest.files
-    reading = scan(table, manifest.files, Wanted(1, 36), ["sequence"])
+    reading = scan(table, manifest.files, RowSelection(1, 36), ["sequence"])
     fake.kept[f"_headrace/replaced/{planned.path}"] = fake.kept.pop(planned.path)
 
     assert next(reading).num_rows == 35
     del fake.kept[f"_headrace/replaced/{planned.path}"]
     with pytest.raises(TableDamaged, match="it is missing"):
-        next(scan(table, manifest.files, Wanted(1, 36), ["sequence"]))
+        next(scan(table, manifest.files, RowSelection(1, 36), ["sequence"]))
 
 
 def test_a_life_of_a_table_over_obstore(fake: FakeObstore) -> None:

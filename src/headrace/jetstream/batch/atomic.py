@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, SEQUENCE
 from headrace.jetstream.batch.staging import Staged
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Duplicate, Kind
+from headrace.jetstream.stream.publication import Duplicate, PublicationKind
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
@@ -127,7 +127,7 @@ class AtomicBatches(Feature):
         staged = Staged(stream, self._effects)
         try:
             for message in batch.messages:
-                staged.judge(Kind.ATOMIC, message)
+                staged.judge(PublicationKind.ATOMIC, message)
         except Duplicate:
             raise ApiError(10201) from None
         final = batch.messages[-1]
@@ -168,7 +168,7 @@ class AtomicBatches(Feature):
 
 def _check(stream: StreamPort, p: Publication) -> int:
     """Check a message of a batch on its own, and return its batch sequence. Raises: ApiError."""
-    stream.acceptance.judge(Kind.OF_ATOMIC, p)
+    stream.acceptance.judge(PublicationKind.OF_ATOMIC, p)
     number = whole(block.value(p.headers, SEQUENCE))
     if number is None:
         raise ApiError(10175)

@@ -18,7 +18,7 @@ import msgspec
 
 from headrace.jetstream.batch.headers import FAST_SUFFIX, LONGEST_ID, OF_BATCHES
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Duplicate, Kind
+from headrace.jetstream.stream.publication import Duplicate, PublicationKind
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
@@ -50,7 +50,7 @@ class Operation(IntEnum):
     PING = 4
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """The place of a message within its batch."""
 
     batch: bytes
@@ -64,7 +64,7 @@ class Place(NamedTuple):
         return self.operation in (Operation.COMMIT, Operation.END)
 
 
-def place_of(reply: bytes) -> Place | None:
+def place_of(reply: bytes) -> BatchPlace | None:
     """Read the place in a batch from the reply subject of a message; None when it is malformed."""
     parts = reply[: -len(FAST_SUFFIX)].rsplit(b".", 5)
     if len(parts) != 6:
@@ -75,7 +75,7 @@ def place_of(reply: bytes) -> Place | None:
     counted = whole(number)
     if not counted or counted == UINT64_MAX:
         return None
-    place = Place(batch, _flow(flow), mode == b"ok", counted, Operation(int(operation)))
+    place = BatchPlace(batch, _flow(flow), mode == b"ok", counted, Operation(int(operation)))
     first = place.number == 1
     wrong = {Operation.START: not first, Operation.APPEND: first, Operation.END: first}
     return None if wrong.get(place.operation, False) else place
@@ -90,7 +90,7 @@ def _flow(text: bytes) -> int:
 class _Batch:
     """Numbers of messages within the batch, but for `sequence`."""
 
-    def __init__(self, name: bytes, place: Place) -> None:
+    def __init__(self, name: bytes, place: BatchPlace) -> None:
         self.name = name
         self.gaps_are_fine = place.gaps_are_fine
         self.most = place.flow
@@ -160,10 +160,10 @@ class FastBatches(Feature):
             self._say_flow(batch, 0, p.reply)
         self._store(batch, place, p)
 
-    def _check(self, p: Publication) -> Place:
+    def _check(self, p: Publication) -> BatchPlace:
         """Check a message of a batch on its own. Raises: ApiError."""
         stream = self._stream
-        stream.acceptance.judge(Kind.OF_FAST, p)
+        stream.acceptance.judge(PublicationKind.OF_FAST, p)
         place = place_of(p.reply)
         if place is None:
             raise ApiError(10206)
@@ -171,7 +171,7 @@ class FastBatches(Feature):
             raise ApiError(10207)
         return place
 
-    def _begin(self, place: Place) -> _Batch:
+    def _begin(self, place: BatchPlace) -> _Batch:
         if place.number != 1 or place.operation is Operation.PING:
             raise ApiError(10208)
         inflight = self._effects.batches
@@ -190,7 +190,7 @@ class FastBatches(Feature):
             raise ApiError(10185)
         p.headers = block.without(p.headers, REQUIRED_LEVEL)
 
-    def _ping(self, batch: _Batch, place: Place, reply: bytes) -> None:
+    def _ping(self, batch: _Batch, place: BatchPlace, reply: bytes) -> None:
         """The publisher asks how far it came, since it heard nothing."""
         if place.number > batch.received:
             self._say_gap(batch, place.number + 1, reply)
@@ -202,7 +202,7 @@ class FastBatches(Feature):
                 return
         self._say_flow(batch, batch.acknowledged, reply)
 
-    def _follows(self, batch: _Batch, place: Place, reply: bytes) -> bool:
+    def _follows(self, batch: _Batch, place: BatchPlace, reply: bytes) -> bool:
         """True if a message may be stored after the earlier ones; if not, its batch is ended."""
         if place.number == batch.received + 1:
             batch.received = place.number
@@ -216,15 +216,15 @@ class FastBatches(Feature):
 
     # -- storing ---------------------------------------------------------------------------------------
 
-    def _store(self, batch: _Batch, place: Place, p: Publication) -> None:
+    def _store(self, batch: _Batch, place: BatchPlace, p: Publication) -> None:
         stream = self._stream
         reply, p.reply = p.reply, b""
         if p.headers:  # those of atomic batches would say that it belongs to one
             p.headers = block.without_prefix(p.headers, OF_BATCHES)
         try:
-            if p.headers or stream.acceptance.rows.walk(Kind.FAST, p.headers).reads_log:
+            if p.headers or stream.acceptance.rows.walk(PublicationKind.FAST, p.headers).reads_log:
                 stream.flush()
-            stream.acceptance.judge(Kind.FAST, p)
+            stream.acceptance.judge(PublicationKind.FAST, p)
         except (ApiError, Duplicate) as error:
             self._refused(batch, place, reply, error)
             return
@@ -239,7 +239,7 @@ class FastBatches(Feature):
         if stream.config.discard is Discard.NEW:
             stream.flush()  # whether there is room is known before the next one is judged
 
-    def _refused(self, batch: _Batch, place: Place, reply: bytes, error: ApiError | Duplicate) -> None:
+    def _refused(self, batch: _Batch, place: BatchPlace, reply: bytes, error: ApiError | Duplicate) -> None:
         """Pass over a message that was stored before; end the batch at any other refusal, unless gaps are
         fine.
         """
@@ -265,7 +265,7 @@ class FastBatches(Feature):
     # -- what became of it -----------------------------------------------------------------------------
 
     def _done(
-        self, batch: _Batch, place: Place, reply: bytes, p: Publication, error: Exception | None
+        self, batch: _Batch, place: BatchPlace, reply: bytes, p: Publication, error: Exception | None
     ) -> None:
         batch.durable += 1
         if error is None:
@@ -274,7 +274,7 @@ class FastBatches(Feature):
             self._lost(batch, place, reply, _as_api_error(error))
         self._release(batch)
 
-    def _lost(self, batch: _Batch, place: Place, reply: bytes, error: ApiError) -> None:
+    def _lost(self, batch: _Batch, place: BatchPlace, reply: bytes, error: ApiError) -> None:
         """The log did not take it: what waits to be said of those after it is not true."""
         if batch.is_lost:
             return
@@ -301,7 +301,7 @@ class FastBatches(Feature):
             _, reply, said = batch.held.popleft()
             self._stream.answer(reply, said())
 
-    def _first_refused(self, batch: _Batch, place: Place, error: ApiError | Duplicate) -> bytes:
+    def _first_refused(self, batch: _Batch, place: BatchPlace, error: ApiError | Duplicate) -> bytes:
         """A batch that fails at once is answered as a single message is."""
         if isinstance(error, ApiError):
             return pubacks.refusal(error, self._stream.name)
@@ -371,7 +371,7 @@ class FastBatches(Feature):
             self._effects.batches.fast -= 1
 
 
-def _error_at(place: Place, error: ApiError) -> bytes:
+def _error_at(place: BatchPlace, error: ApiError) -> bytes:
     return msgspec.json.encode({"type": "err", "seq": place.number, "error": error.body()})
 
 

@@ -14,7 +14,7 @@ from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from headrace.jetstream.ports import AccountPort, StreamPort
-    from headrace.jetstream.stream.publication import Kind, Publication
+    from headrace.jetstream.stream.publication import Publication, PublicationKind
 
 
 class Staged(Stored):
@@ -28,7 +28,7 @@ class Staged(Stored):
         """The last one of each subject."""
         self._ids: set[bytes] = set()
 
-    def judge(self, kind: Kind, p: Publication) -> None:
+    def judge(self, kind: PublicationKind, p: Publication) -> None:
         """The log holds everything that was received before. Raises: ApiError, Duplicate, StorageError."""
         self._acceptance.judge(kind, p, self)
         self._messages[p.subject] = StoredMessage(0, 0, p.subject, b"", p.headers, p.payload)

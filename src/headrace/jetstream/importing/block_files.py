@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.engine import message_blocks
 from headrace.engine.s2 import Stream
 from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.crypt import WrongKey
 from headrace.jetstream.importing.detecting import MESSAGES
 from headrace.jetstream.importing.stream_index import Varints
@@ -102,7 +102,7 @@ class BlockFiles:
         return Block(records, [DamagedRange(*place) for place in places], len(data), checksum, found)
 
     def _damage(self, number: int, text: str, offset: int, length: int) -> Finding:
-        return Finding(Kind.DAMAGED, self.name(number), text, offset, length)
+        return Finding(Severity.DAMAGED, self.name(number), text, offset, length)
 
     def _deciphered(self, number: int, data: bytes) -> bytes:
         """Return the bytes of a block, decrypted. As in nats-server, a block without a key file is not

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.consumer.rules import ConsumerContext, complete
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.consumer_state import read_consumer_state
@@ -55,7 +55,7 @@ class ConsumerFiles:
             config = self._judged(found.config, name)
         except BadMetadata as error:
             text = f"{error}; this consumer is left out"
-            self._findings.append(Finding(Kind.DAMAGED, f"{shown}/{error.file}", text))
+            self._findings.append(Finding(Severity.DAMAGED, f"{shown}/{error.file}", text))
             return None
         self._findings += (Finding(kind, f"{shown}/meta.inf", text) for kind, text in found.notes)
         state = self._state(directory / _STATE, f"{shown}/{_STATE}", found.opened)
@@ -86,5 +86,5 @@ class ConsumerFiles:
             return read_consumer_state(opened.unseal(data) if opened is not None else data)
         except (BadIndex, WrongKey) as error:
             text = f"{error}; this consumer begins anew, as its configuration says"
-            self._findings.append(Finding(Kind.DAMAGED, shown, text, 0, len(data)))
+            self._findings.append(Finding(Severity.DAMAGED, shown, text, 0, len(data)))
             return None

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.change_log import snapshot
-from headrace.importing.findings import Finding, Kind, Outcome
+from headrace.importing.findings import Finding, Outcome, Severity
 from headrace.importing.progress import Meter
 from headrace.jetstream.assets import state_log, stream_log
 from headrace.jetstream.importing.raft_consumers import RaftRecovery
@@ -203,7 +203,7 @@ class _Stream:
         self.report.lost += 1
         self.report.findings.append(
             Finding(
-                Kind.DAMAGED, self._source.shown, f"impossible subject {message.subject[:_SHOWN]!r}",
+                Severity.DAMAGED, self._source.shown, f"impossible subject {message.subject[:_SHOWN]!r}",
                 first_sequence=message.sequence, last_sequence=message.sequence,
             )
         )  # fmt: skip
@@ -229,7 +229,7 @@ class _Stream:
 
     def _note(self, text: str, sequence: int = 0) -> None:
         self.report.findings.append(
-            Finding(Kind.NOTE, self._source.shown, text, first_sequence=sequence, last_sequence=sequence)
+            Finding(Severity.NOTE, self._source.shown, text, first_sequence=sequence, last_sequence=sequence)
         )
 
     def _note_repairs(self) -> None:

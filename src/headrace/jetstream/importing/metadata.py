@@ -13,7 +13,7 @@ import msgspec
 
 from headrace.engine import message_blocks
 from headrace.importing.errors import ImportFailed
-from headrace.importing.findings import Kind
+from headrace.importing.findings import Severity
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.crypt import KEY_FILE, WrongKey
 from headrace.jetstream.importing.detecting import META
@@ -54,7 +54,7 @@ class Metadata(NamedTuple, Generic[Config]):
     config: Config
     created_ns: int
     opened: Opened | None
-    notes: list[tuple[Kind, str]]
+    notes: list[tuple[Severity, str]]
 
 
 class Owner(NamedTuple):
@@ -74,10 +74,10 @@ def read_metadata(directory: Path, kind: type[Config], owner: Owner, keys: Keys)
     if not path.is_file():
         raise BadMetadata("the file is missing")
     data = read_file(path)
-    notes: list[tuple[Kind, str]] = []
+    notes: list[tuple[Severity, str]] = []
     opened = None
     if not _is_sound(directory, data, owner.hashed):
-        notes.append((Kind.DAMAGED, "its checksum does not hold: look whether this is the configuration"))
+        notes.append((Severity.DAMAGED, "its checksum does not hold: look whether this is the configuration"))
     try:
         if (directory / KEY_FILE).is_file():
             opened = keys.open(owner.account, owner.context, read_file(directory / KEY_FILE))
@@ -90,11 +90,11 @@ def read_metadata(directory: Path, kind: type[Config], owner: Owner, keys: Keys)
     created_ns = _created_ns(fields.get("Created"))
     if created_ns is None:
         created_ns = path.stat().st_mtime_ns
-        notes.append((Kind.NOTE, "it does not say when it was made: the time of the file is taken"))
+        notes.append((Severity.NOTE, "it does not say when it was made: the time of the file is taken"))
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
     strange = sorted(fields.keys() - known - set(_BESIDES))
     if strange:
-        notes.append((Kind.NOTE, f"fields that are not known here are left out: {', '.join(strange)}"))
+        notes.append((Severity.NOTE, f"fields that are not known here are left out: {', '.join(strange)}"))
     try:
         config = msgspec.convert({name: fields[name] for name in fields.keys() & known}, kind)
     except ValueError as error:

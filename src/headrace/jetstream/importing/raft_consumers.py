@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.importing.consumer_state import read_consumer_state
 from headrace.jetstream.importing.raft_log import HOME
@@ -40,13 +40,13 @@ def replayed(
         if snapshot:
             recovery.snapshot(read_consumer_state(snapshot))
     except ValueError as error:
-        findings.append(Finding(Kind.DAMAGED, f"{shown}/snapshots", str(error)))
+        findings.append(Finding(Severity.DAMAGED, f"{shown}/snapshots", str(error)))
     for kind, data in logs.operations(group, findings):
         try:
             recovery.apply(kind, Varints(data))
         except ValueError as error:
             text = f"an operation of kind {kind} cannot be read: {error}"
-            findings.append(Finding(Kind.DAMAGED, shown, text))
+            findings.append(Finding(Severity.DAMAGED, shown, text))
     return recovery.state if stored is not None or recovery.is_told else None
 
 

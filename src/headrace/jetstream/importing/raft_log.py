@@ -19,7 +19,7 @@ import msgspec
 
 from headrace.engine import message_blocks
 from headrace.engine.s2 import Stream, decode_block
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.block_files import BlockFiles, read_file
 from headrace.jetstream.importing.crypt import KEY_FILE, WrongKey
 from headrace.jetstream.importing.stream_messages import StreamMessages
@@ -105,7 +105,7 @@ class RaftLogs:
         try:
             opened = self._keys.open(group, group, read_file(key)) if key.is_file() else None
         except WrongKey as error:
-            findings.append(Finding(Kind.DAMAGED, f"{shown}/{KEY_FILE}", str(error)))
+            findings.append(Finding(Severity.DAMAGED, f"{shown}/{KEY_FILE}", str(error)))
             return
         for item in StreamMessages(files, group, opened, shown).items():
             if isinstance(item, Finding):
@@ -115,7 +115,7 @@ class RaftLogs:
                 yield from _entries(item.payload)
             except (ValueError, struct.error) as error:
                 text = f"entry {item.sequence} of the log cannot be read: {error}"
-                findings.append(Finding(Kind.DAMAGED, shown, text))
+                findings.append(Finding(Severity.DAMAGED, shown, text))
 
     def snapshot(self, group: str, findings: list[Finding]) -> bytes:
         """Return the snapshot that replaces the beginning of the log; empty if there is none, or it is
@@ -131,7 +131,7 @@ class RaftLogs:
         key = hashlib.sha256(group.encode()).digest()
         if len(body) < _SNAPSHOT_HEAD.size or message_blocks.checksum(key, body) != checksum:
             shown = f"{HOME}/{group}/{_SNAPSHOTS}/{newest}"
-            findings.append(Finding(Kind.DAMAGED, shown, "its checksum does not hold", 0, len(data)))
+            findings.append(Finding(Severity.DAMAGED, shown, "its checksum does not hold", 0, len(data)))
             return b""
         return body[_SNAPSHOT_HEAD.size + _SNAPSHOT_HEAD.unpack_from(body)[2] :]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import msgspec
 
 from headrace.engine.s2 import decode_block
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.model import SourceMessage
 from headrace.jetstream.importing.raft_log import HOME
 from headrace.jetstream.importing.stream_index import Varints
@@ -54,7 +54,7 @@ def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail
     group = logs.group(account, stream)
     if group is None:
         text = "its Raft group is not here: what was not stored yet, if anything, is not known"
-        return Tail([], set(), [Finding(Kind.NOTE, f"{account}/{stream}", text)])
+        return Tail([], set(), [Finding(Severity.NOTE, f"{account}/{stream}", text)])
     tail = Tail([], set(), [])
     waiting: dict[bytes, list[bytes]] = {}
     found = False
@@ -65,11 +65,11 @@ def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail
             messages = [_message(encoded) for encoded in _whole(kind, data, waiting)]
         except (ValueError, IndexError, RecursionError) as error:
             text = f"an operation of kind {kind} cannot be read: {error}"
-            tail.findings.append(Finding(Kind.DAMAGED, f"{HOME}/{group}", text))
+            tail.findings.append(Finding(Severity.DAMAGED, f"{HOME}/{group}", text))
             continue
         if kind == _PURGE and (found or tail.messages):
             text = "a purge that was not done yet is not done"
-            tail.findings.append(Finding(Kind.NOTE, f"{HOME}/{group}", text))
+            tail.findings.append(Finding(Severity.NOTE, f"{HOME}/{group}", text))
         for message in messages:
             if message.time_ns == stored.last_time_ns:
                 found = True

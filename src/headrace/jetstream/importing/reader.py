@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.block_files import BlockFiles
 from headrace.jetstream.importing.consumers import CONSUMERS, ConsumerFiles
 from headrace.jetstream.importing.detecting import HOME, find_streams
@@ -96,7 +96,7 @@ def open_store(directory: Path, keys: Keys) -> SourceStore:
             streams.append(_stream(one, keys, raft))
         except BadMetadata as error:
             name = f"{one.account}/{one.name}/{error.file}"
-            findings.append(Finding(Kind.DAMAGED, name, f"{error}; this stream is left out"))
+            findings.append(Finding(Severity.DAMAGED, name, f"{error}; this stream is left out"))
             wrong_keys += error.is_key
     if not streams:
         hint = "is the key another one?" if wrong_keys == len(findings) else "nothing can be imported"
@@ -122,7 +122,7 @@ def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:
     findings = [Finding(kind, f"{shown}/meta.inf", text) for kind, text in metadata.notes]
     if _has_entries(found.directory / _BATCHES):
         text = "atomic batches that were not stored yet are left out"
-        findings.append(Finding(Kind.NOTE, f"{shown}/{_BATCHES}", text))
+        findings.append(Finding(Severity.NOTE, f"{shown}/{_BATCHES}", text))
     consumer_files = ConsumerFiles(found.account, config, keys, raft, findings)
     consumers = [
         consumer

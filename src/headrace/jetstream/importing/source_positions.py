@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.stream_index import Varints
 
@@ -44,7 +44,7 @@ def read_positions(directory: Path, shown: str, findings: list[Finding]) -> tupl
         return _positions(data)
     except (ValueError, struct.error) as error:
         text = f"{error}; sources go on behind what messages say"
-        findings.append(Finding(Kind.DAMAGED, f"{shown}/{_FILE}", text, 0, len(data)))
+        findings.append(Finding(Severity.DAMAGED, f"{shown}/{_FILE}", text, 0, len(data)))
         return ()
 
 

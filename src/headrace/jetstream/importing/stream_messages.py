@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headrace.engine import message_blocks
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.block_files import BlockFiles, read_file
 from headrace.jetstream.importing.crypt import WrongKey
 from headrace.jetstream.importing.model import Extent, SourceMessage
@@ -101,7 +101,7 @@ class StreamMessages:
             return read_index(self._opened.unseal(body) if self._opened is not None else body), None
         except (BadIndex, WrongKey) as error:
             text = f"{error}; the message blocks say it all again"
-            return None, Finding(Kind.NOTE, self._shown, text, 0, len(data))
+            return None, Finding(Severity.NOTE, self._shown, text, 0, len(data))
 
     def _is_current(self, index: StreamIndex) -> bool:
         """True if nothing was written after the index: there is no later block, and its last block ends as it
@@ -135,14 +135,14 @@ class StreamMessages:
         name = self._files.name(number)
         yield from block.found
         for place in block.places:
-            kind = Kind.CUT if place.is_cut else Kind.DAMAGED
+            kind = Severity.CUT if place.is_cut else Severity.DAMAGED
             yield Finding(kind, name, _why(place.is_cut), place.offset, place.length)
         for first, last in lost[:_LISTED]:
-            yield Finding(Kind.MISSING, name, "lost", first_sequence=first, last_sequence=last)
+            yield Finding(Severity.MISSING, name, "lost", first_sequence=first, last_sequence=last)
         if len(lost) > _LISTED:
             text = f"and {len(lost) - _LISTED:,} more ranges of lost messages"
             yield Finding(
-                Kind.MISSING, name, text, first_sequence=lost[_LISTED][0], last_sequence=lost[-1][1]
+                Severity.MISSING, name, text, first_sequence=lost[_LISTED][0], last_sequence=lost[-1][1]
             )
 
     # -- without -----------------------------------------------------------------------------------------

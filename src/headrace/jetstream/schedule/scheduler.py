@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.errors import LogError
 from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Kind, Publication
+from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -148,7 +148,7 @@ class Scheduler(Feature):
             return
         # Until what it produces is stored, which moves or ends it, it is tried again only after a while.
         self._put(subject, _Entry(entry.sequence, now_ns + _AGAIN_NS))
-        made = Publication(firing.subject, firing.payload, firing.headers, kind=Kind.SOURCED)
+        made = Publication(firing.subject, firing.payload, firing.headers, kind=PublicationKind.SOURCED)
         self._stream.ingest.publish(made)
 
     def _firing(self, subject: bytes, entry: _Entry, now_ns: int) -> schedules.Firing | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
-from headrace.jetstream.stream.publication import Kind, Publication
+from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.protocol.jetstream.configs import Discard
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -92,7 +92,7 @@ class SourceIngest:
             origin.subject_here(message.subject),
             message.payload,
             origin.headers_here(message.headers, message.subject, sequence, identity),
-            kind=Kind.SOURCED,
+            kind=PublicationKind.SOURCED,
         )
 
         def done(error: Exception | None) -> None:
@@ -154,7 +154,9 @@ class MirrorIngest:
         """The message as this stream takes it. Raises: ApiError."""
         headers = message.headers if is_plain(message.headers) else without_conditions(message.headers)
         subject = self._origin.subject_here(message.subject)
-        p = Publication(subject, message.payload, headers, kind=Kind.MIRRORED, time_ns=message.time_ns)
+        p = Publication(
+            subject, message.payload, headers, kind=PublicationKind.MIRRORED, time_ns=message.time_ns
+        )
         self._stream.acceptance.judge(p.kind, p)
         return p
 

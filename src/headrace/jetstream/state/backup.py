@@ -103,15 +103,15 @@ def state_of(stream: Stream) -> dict[str, object]:
     return state | {"first_seq": state["first_seq"] or 1}
 
 
-def _entries(stream: Stream, *, with_consumers: bool, strict: bool) -> Iterator[archive.Entry]:
+def _entries(stream: Stream, *, with_consumers: bool, strict: bool) -> Iterator[archive.ArchiveEntry]:
     now_ns = stream.account.turns.now_ns()
     consumers = [one for one in stream.consumers.values() if with_consumers and not one.config.direct]
     state = state_of(stream) | {"consumer_count": len(consumers)}
     last = stream.last_sequence
-    yield archive.Entry(STATE, now_ns, payload=msgspec.json.encode(state))
+    yield archive.ArchiveEntry(STATE, now_ns, payload=msgspec.json.encode(state))
     for consumer in consumers:
         name = CONSUMERS + consumer.name.encode()
-        yield archive.Entry(name, now_ns, payload=_consumer(consumer))
+        yield archive.ArchiveEntry(name, now_ns, payload=_consumer(consumer))
     sequence = 0
     while sequence <= last:
         page = stream.log.read_from(sequence, max_messages=_PAGE, up_to=last + 1)
@@ -119,9 +119,9 @@ def _entries(stream: Stream, *, with_consumers: bool, strict: bool) -> Iterator[
             raise Damaged(f"message {page.damaged[0]} cannot be read")
         for message in page.messages:
             parts = message.headers, message.payload
-            yield archive.Entry(message.subject, message.time_ns, message.sequence, *parts)
+            yield archive.ArchiveEntry(message.subject, message.time_ns, message.sequence, *parts)
         sequence = page.next_sequence
-    yield archive.Entry(b"")
+    yield archive.ArchiveEntry(b"")
 
 
 def _consumer(consumer: Consumer) -> bytes:
@@ -142,7 +142,7 @@ def _consumer(consumer: Consumer) -> bytes:
 # -- and back ------------------------------------------------------------------------------------------
 
 
-def read_state(entry: archive.Entry) -> State:
+def read_state(entry: archive.ArchiveEntry) -> State:
     """Read the state of a stream from a backup's entry. Raises: ValueError."""
     if entry.name != STATE:
         raise ValueError("expected state.json first")
@@ -152,7 +152,7 @@ def read_state(entry: archive.Entry) -> State:
         raise ValueError(f"error in state.json: {error}") from None
 
 
-def read_consumer(entry: archive.Entry) -> Restored:
+def read_consumer(entry: archive.ArchiveEntry) -> Restored:
     """Read a consumer from a backup's entry. Raises: ValueError."""
     name = entry.name.removeprefix(CONSUMERS)
     if name == entry.name:

@@ -17,7 +17,7 @@ from headrace.jetstream.consumer.rules import ConsumerContext, check_new_consume
 from headrace.jetstream.state import backup
 from headrace.jetstream.stream.acceptance import Acceptance, Before
 from headrace.jetstream.stream.checks import CHECKS
-from headrace.jetstream.stream.publication import Kind, Publication
+from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.jetstream.stream.stream import log_limits
 from headrace.log.port import NO_LIMITS, NewMessage
 from headrace.protocol import archive, s2
@@ -57,8 +57,8 @@ class Restoring:
         self.size = 0
         """Bytes of the backup that came."""
         self._account = account
-        self._blocks = s2.Reader()
-        self._entries = archive.Reader(LARGEST_ENTRY)
+        self._blocks = s2.S2Reader()
+        self._entries = archive.ArchiveReader(LARGEST_ENTRY)
         self._state: backup.State | None = None
         self._consumers: list[backup.Restored] = []
         self._acceptance = Acceptance(CHECKS, Before(config))
@@ -124,7 +124,7 @@ class Restoring:
 
     # -- entries ---------------------------------------------------------------------------------------
 
-    def _store(self, entries: list[archive.Entry]) -> None:
+    def _store(self, entries: list[archive.ArchiveEntry]) -> None:
         """Store the entries of the backup. Raises: ValueError, LogError, ApiError."""
         messages: list[tuple[int, NewMessage]] = []
         for entry in entries:
@@ -140,7 +140,7 @@ class Restoring:
                 self._message(entry, messages)
         self._append(messages)
 
-    def _begin(self, entry: archive.Entry) -> None:
+    def _begin(self, entry: archive.ArchiveEntry) -> None:
         self._state = state = backup.read_state(entry)
         code = self._account.quota.refusal(self.config, state.bytes)
         if code:
@@ -162,7 +162,7 @@ class Restoring:
         config = check_new_consumer(replace_fields(consumer.config, name=consumer.name), context)
         return consumer._replace(config=config)
 
-    def _message(self, entry: archive.Entry, messages: list[tuple[int, NewMessage]]) -> None:
+    def _message(self, entry: archive.ArchiveEntry, messages: list[tuple[int, NewMessage]]) -> None:
         sequence, size = entry.sequence, len(entry.headers) + len(entry.payload)
         if sequence == 0:
             raise ValueError("expected message sequence")
@@ -172,7 +172,7 @@ class Restoring:
             raise ValueError(f"message sequence {sequence} has an impossible subject")
         if size > self._account.host.max_payload:
             raise ValueError(f"message sequence {sequence} exceeds maximum payload size")
-        p = Publication(entry.name, entry.payload, entry.headers, kind=Kind.RESTORED)
+        p = Publication(entry.name, entry.payload, entry.headers, kind=PublicationKind.RESTORED)
         try:
             self._acceptance.judge(p.kind, p)
         except ApiError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import Duplicate, Kind
+from headrace.jetstream.stream.publication import Duplicate, PublicationKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -146,7 +146,7 @@ class Check(Struct, frozen=True):
     """
 
     name: str
-    kinds: Kind
+    kinds: PublicationKind
     judge: Callable[[Before, Publication], None]
     errors: tuple[int, ...] = ()
     headers: tuple[bytes, ...] = ()
@@ -188,18 +188,18 @@ class Rows:
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
         self._known = frozenset(name for check in checks for name in check.headers)
-        self._walks: dict[tuple[Kind, frozenset[bytes]], Walk] = {}
-        self.judges_all: Final = not _are_compiled(self._chosen(Kind.SINGLE, _NO_NAMES))
-        self.is_compiled: Final = _are_compiled(self._chosen(Kind.SINGLE, _ONLY_ID))
+        self._walks: dict[tuple[PublicationKind, frozenset[bytes]], Walk] = {}
+        self.judges_all: Final = not _are_compiled(self._chosen(PublicationKind.SINGLE, _NO_NAMES))
+        self.is_compiled: Final = _are_compiled(self._chosen(PublicationKind.SINGLE, _ONLY_ID))
 
-    def _chosen(self, kind: Kind, names: frozenset[bytes]) -> tuple[Check, ...]:
+    def _chosen(self, kind: PublicationKind, names: frozenset[bytes]) -> tuple[Check, ...]:
         return tuple(
             check
             for check in self._checks
             if kind in check.kinds and (not check.is_asked_for or not names.isdisjoint(check.headers))
         )
 
-    def walk(self, kind: Kind, headers: bytes) -> Walk:
+    def walk(self, kind: PublicationKind, headers: bytes) -> Walk:
         """Find the checks that concern a message with these headers."""
         names = self._known.intersection(_NAMES.findall(headers)) if headers else _NO_NAMES
         walk = self._walks.get((kind, names))
@@ -216,7 +216,7 @@ def _are_compiled(checks: Iterable[Check]) -> bool:
     return all(check.is_compiled for check in checks)
 
 
-class Table:
+class CheckTable:
     """The table of checks. Streams that the same rows concern share their walks."""
 
     def __init__(self, *checks: Check) -> None:
@@ -235,7 +235,7 @@ class Table:
 class Acceptance:
     """The checks of one stream. `before`: what it has stored, and its configuration."""
 
-    def __init__(self, table: Table, before: Before) -> None:
+    def __init__(self, table: CheckTable, before: Before) -> None:
         self._table = table
         self.before: Final = before
         self.rows = table.rows(before.config)
@@ -245,7 +245,7 @@ class Acceptance:
         self.before.config = config
         self.rows = self._table.rows(config)
 
-    def judge(self, kind: Kind, p: Publication, before: Before | None = None) -> None:
+    def judge(self, kind: PublicationKind, p: Publication, before: Before | None = None) -> None:
         """Say in `p` what is to be stored and how. `before`: what a message of a batch meets.
 
         Raises: ApiError, Duplicate, StorageError.

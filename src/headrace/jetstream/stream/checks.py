@@ -14,10 +14,10 @@ from headrace.jetstream.batch.headers import ID as BATCH_ID
 from headrace.jetstream.batch.headers import LONGEST_ID
 from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream import counters
-from headrace.jetstream.stream.acceptance import Check, Table
+from headrace.jetstream.stream.acceptance import Check, CheckTable
 from headrace.jetstream.stream.dedupe import MSG_ID
 from headrace.jetstream.stream.extensions import REQUIRE_ID, requires_id
-from headrace.jetstream.stream.publication import Kind
+from headrace.jetstream.stream.publication import PublicationKind
 from headrace.jetstream.stream.ttl import NEVER, message_ttl, parse_ttl
 from headrace.log.port import FOREVER
 from headrace.protocol.durations import SECOND
@@ -295,11 +295,11 @@ def keep_ttl(_before: Before, p: Publication) -> None:
 
 # -- the table -----------------------------------------------------------------------------------------
 
-_ALONE: Final = Kind.SINGLE | Kind.TRACED
-_BATCHED: Final = Kind.ATOMIC | Kind.FAST
+_ALONE: Final = PublicationKind.SINGLE | PublicationKind.TRACED
+_BATCHED: Final = PublicationKind.ATOMIC | PublicationKind.FAST
 _PUBLISHED: Final = _ALONE | _BATCHED
-_ARRIVING: Final = Kind.OF_ATOMIC | Kind.OF_FAST
-_TAKEN_OVER: Final = Kind.SOURCED | Kind.MARKER
+_ARRIVING: Final = PublicationKind.OF_ATOMIC | PublicationKind.OF_FAST
+_TAKEN_OVER: Final = PublicationKind.SOURCED | PublicationKind.MARKER
 _WHOLE: Final = _ALONE | _TAKEN_OVER
 _SUBJECT_SEQUENCE: Final = (hdr.EXPECTED_SUBJECT_SEQUENCE, hdr.SUBJECT_OF_SEQUENCE)
 _SCHEDULE: Final = (schedules.PATTERN, schedules.TIME_ZONE, schedules.NEXT, schedules.SCHEDULER)
@@ -307,18 +307,20 @@ _OF_SCHEDULES: Final = (10166, 10188, 10189, 10190, 10191, 10192, 10203, 10212, 
 _ROLLUP: Final = (hdr.ROLLUP, schedules.PATTERN)  # of a schedule only the last message stays
 
 # fmt: off
-CHECKS: Final = Table(
-    Check("transform", _ALONE | Kind.SOURCED | _ARRIVING, transform_subject, streams=has_transform),
+CHECKS: Final = CheckTable(
+    Check(
+        "transform", _ALONE | PublicationKind.SOURCED | _ARRIVING, transform_subject, streams=has_transform
+    ),
     Check("sealed", _WHOLE | _ARRIVING, refuse_sealed, (10109,), streams=is_sealed),
     Check("request info", _WHOLE, drop_request_info, headers=(_REQUEST_INFO,)),
     Check("room", _ARRIVING, check_room, (10002, 10023, 10120)),
-    Check("size", _WHOLE | _ARRIVING | Kind.RESTORED, check_size, (10054,), is_compiled=True),
-    Check("mirrored size", Kind.MIRRORED, check_size, (10054,), (), bounds_sizes),
+    Check("size", _WHOLE | _ARRIVING | PublicationKind.RESTORED, check_size, (10054,), is_compiled=True),
+    Check("mirrored size", PublicationKind.MIRRORED, check_size, (10054,), (), bounds_sizes),
     Check("header size", _WHOLE | _ARRIVING, check_header_size, (10097,), is_compiled=True),
-    Check("no atomic batches", Kind.OF_ATOMIC, refuse_atomic, (10174,), streams=has_no_atomic),
-    Check("batch id", Kind.OF_ATOMIC, check_batch_id, (10179,), (BATCH_ID,)),
-    Check("no fast ingest", Kind.OF_FAST, refuse_fast, (10205,), streams=has_no_fast),
-    Check("last id in a batch", Kind.ATOMIC, refuse_last_id, (10177,), (hdr.EXPECTED_LAST_ID,)),
+    Check("no atomic batches", PublicationKind.OF_ATOMIC, refuse_atomic, (10174,), streams=has_no_atomic),
+    Check("batch id", PublicationKind.OF_ATOMIC, check_batch_id, (10179,), (BATCH_ID,)),
+    Check("no fast ingest", PublicationKind.OF_FAST, refuse_fast, (10205,), streams=has_no_fast),
+    Check("last id in a batch", PublicationKind.ATOMIC, refuse_last_id, (10177,), (hdr.EXPECTED_LAST_ID,)),
     Check("increment", _PUBLISHED | _TAKEN_OVER, check_increment, (10171,), (hdr.INCREMENT,)),
     Check("no counter", _PUBLISHED, refuse_increment, (10168,), (hdr.INCREMENT,), has_no_counters),
     Check("counting", _PUBLISHED, check_counting, (10170, 10171), (hdr.INCREMENT,), has_counters),
@@ -348,14 +350,20 @@ CHECKS: Final = Table(
     Check("no roll-up in a batch", _BATCHED, refuse_rollup, (10111,), _ROLLUP, may_not_roll_up),
     Check("second roll-up in a batch", _BATCHED, check_rollup_in_batch, (10111,), _ROLLUP),
     Check("roll-up in a batch", _BATCHED, set_rollup, (10111,), _ROLLUP, reads_log=True),
-    Check("last id in fast ingest", Kind.FAST, check_last_id, (10070,), (hdr.EXPECTED_LAST_ID,),
+    Check("last id in fast ingest", PublicationKind.FAST, check_last_id, (10070,), (hdr.EXPECTED_LAST_ID,),
           reads_log=True),
     Check("stored size", _WHOLE, check_size, (10054,), (), changes_messages, is_compiled=True),
     Check("stored header size", _WHOLE, check_header_size, (10097,), (), changes_messages, is_compiled=True),
     Check("size in a batch", _BATCHED, check_size, (10054,)),
     Check("header size in a batch", _BATCHED, check_header_size, (10097,)),
     Check("trace", _WHOLE, trace, is_compiled=True),
-    Check("TTL", Kind.SINGLE | _BATCHED | _TAKEN_OVER | Kind.MIRRORED, set_ttl, (10165,), (hdr.TTL,)),
-    Check("restored TTL", Kind.RESTORED, keep_ttl, (10165,), (hdr.TTL,), has_ttls),
+    Check(
+        "TTL",
+        PublicationKind.SINGLE | _BATCHED | _TAKEN_OVER | PublicationKind.MIRRORED,
+        set_ttl,
+        (10165,),
+        (hdr.TTL,),
+    ),
+    Check("restored TTL", PublicationKind.RESTORED, keep_ttl, (10165,), (hdr.TTL,), has_ttls),
 )
 # fmt: on

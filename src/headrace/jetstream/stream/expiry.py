@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogError, MessageDamaged
-from headrace.jetstream.stream.publication import Kind, Publication
+from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.protocol.durations import format_ns
 from headrace.protocol.jetstream import headers as hdr
 
@@ -108,4 +108,4 @@ class Expiry:
     def _marker(self, subject: bytes) -> Publication:
         lifetime = format_ns(self._stream.config.subject_delete_marker_ttl // _NS * _NS).encode()
         lines = (REASON, b"MaxAge"), (hdr.TTL, lifetime), (hdr.ROLLUP, b"sub")
-        return Publication(subject, headers=hdr.added(b"", *lines), kind=Kind.MARKER)
+        return Publication(subject, headers=hdr.added(b"", *lines), kind=PublicationKind.MARKER)

@@ -22,7 +22,7 @@ from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.jetstream.batch.headers import FAST_SUFFIX
 from headrace.jetstream.stream.checks import may_roll_up
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Kind, Publication
+from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Publication, PublicationKind
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
@@ -212,7 +212,7 @@ class Ingest:
             return
         self.append()
         try:
-            self._stream.acceptance.judge(Kind.TRACED, p)
+            self._stream.acceptance.judge(PublicationKind.TRACED, p)
         except Duplicate as duplicate:
             self._repeat(p, duplicate.sequence)
         except (ApiError, LogError) as error:
@@ -538,7 +538,7 @@ class Ingest:
             self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
             p.end(refusal)
 
-        if p.kind is Kind.SOURCED:  # nobody hears of it, and its source is held up at once
+        if p.kind is PublicationKind.SOURCED:  # nobody hears of it, and its source is held up at once
             answer()
         else:
             self._in_turn(answer)

@@ -26,7 +26,7 @@ TRACED_DUPLICATE: Final = "msgid is duplicate"
 _TRACED_TOO_LARGE: Final = "maximum payload exceeded"
 
 
-class Kind(Flag):
+class PublicationKind(Flag):
     """The way by which a publication comes to be judged. Each row of the table (`checks`) concerns some."""
 
     SINGLE = auto()
@@ -62,7 +62,7 @@ class Publication(Struct, eq=False):
     payload: bytes = b""
     headers: bytes = b""
     reply: bytes = b""
-    kind: Kind = Kind.SINGLE
+    kind: PublicationKind = PublicationKind.SINGLE
     is_plain: bool = False
     """True if the publication asks for nothing but to be stored once."""
     time_ns: int = 0

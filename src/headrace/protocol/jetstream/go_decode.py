@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_typ
 import msgspec
 
 from headrace.protocol.go_json import (
-    Kind,
-    Place,
+    JSONKind,
     SyntaxProblem,
     Value,
+    ValuePlace,
     only_value,
     quoted,
     quoted_bytes,
@@ -77,16 +77,16 @@ class _Reader:
     def __init__(self, kind: type[msgspec.Struct], *, strict: bool, name: str | None = None) -> None:
         self._kind = kind
         self._strict = strict
-        self._top = Place(_go_name(kind) if name is None else name)
+        self._top = ValuePlace(_go_name(kind) if name is None else name)
 
     def read(self, value: Value) -> Any:
         """A value at the top; null is the zero value. Raises: ValueError."""
-        if value.kind is Kind.NULL:
+        if value.kind is JSONKind.NULL:
             return self._kind()
         return self._struct(self._kind, value, self._top)
 
-    def _struct(self, kind: type[msgspec.Struct], value: Value, place: Place) -> Any:
-        if value.kind is not Kind.OBJECT:
+    def _struct(self, kind: type[msgspec.Struct], value: Value, place: ValuePlace) -> Any:
+        if value.kind is not JSONKind.OBJECT:
             place.refuse(value, f"server.{_go_name(kind)}")
         known, folded_names = fields_of(kind), _folded(kind)
         found: dict[str, object] = {}
@@ -97,13 +97,13 @@ class _Reader:
                     raise ValueError(f"json: unknown field {quoted(name)}")
                 continue
             annotation = known[field]
-            if item.kind is not Kind.NULL or _is_enumeration(annotation):
+            if item.kind is not JSONKind.NULL or _is_enumeration(annotation):
                 found[field] = self._value(annotation, item, place.within(name))
             elif _is_nullable(annotation):
                 found.pop(field, None)
         return kind(**found)
 
-    def _value(self, annotation: Any, value: Value, place: Place) -> object:
+    def _value(self, annotation: Any, value: Value, place: ValuePlace) -> object:
         if _is_optional(annotation):
             annotation = get_args(annotation)[0]
         origin = get_origin(annotation)
@@ -119,26 +119,26 @@ class _Reader:
             return self._struct(annotation, value, place)
         return place.read(value, "bool" if annotation is bool else "string")
 
-    def _measured(self, go: str, value: Value, place: Place) -> object:
+    def _measured(self, go: str, value: Value, place: ValuePlace) -> object:
         if go != "time.Time":
             return place.read(value, go)
-        if value.kind is not Kind.STRING:
+        if value.kind is not JSONKind.STRING:
             place.refuse(value, go)
         return times.canonical(value.text)
 
-    def _list(self, item: Any, value: Value, place: Place) -> list[object]:
-        if value.kind is not Kind.ARRAY:
+    def _list(self, item: Any, value: Value, place: ValuePlace) -> list[object]:
+        if value.kind is not JSONKind.ARRAY:
             place.refuse(value, _go_type(list[item]))
         return [
-            _zero(item) if each.kind is Kind.NULL else self._value(item, each, place.within(index))
+            _zero(item) if each.kind is JSONKind.NULL else self._value(item, each, place.within(index))
             for index, each in enumerate(value.items)
         ]
 
-    def _dict(self, item: Any, value: Value, place: Place) -> dict[str, object]:
-        if value.kind is not Kind.OBJECT:
+    def _dict(self, item: Any, value: Value, place: ValuePlace) -> dict[str, object]:
+        if value.kind is not JSONKind.OBJECT:
             place.refuse(value, "map[string]" + _go_type(item))
         return {
-            name: _zero(item) if each.kind is Kind.NULL else self._value(item, each, place.within(name))
+            name: _zero(item) if each.kind is JSONKind.NULL else self._value(item, each, place.within(name))
             for name, each in zip(value.names, value.items, strict=True)
         }
 
@@ -146,7 +146,7 @@ class _Reader:
         if kind is configs.Compression:
             return _compression(value)
         spelling = value.source
-        said = spelling[1:-1] if value.kind is Kind.STRING else None
+        said = spelling[1:-1] if value.kind is JSONKind.STRING else None
         if said is not None:
             said = said.lower() if kind in _FOLDED else said
             said = _SPELLINGS.get(kind, {}).get(said, said)
@@ -158,9 +158,9 @@ class _Reader:
 
 
 def _compression(value: Value) -> configs.Compression:
-    if value.kind not in (Kind.STRING, Kind.NULL):
-        Place("").refuse(value, "string")
-    said = value.text if value.kind is Kind.STRING else ""
+    if value.kind not in (JSONKind.STRING, JSONKind.NULL):
+        ValuePlace("").refuse(value, "string")
+    said = value.text if value.kind is JSONKind.STRING else ""
     if said not in configs.Compression.__members__.values():
         raise ValueError("unknown compression algorithm")
     return configs.Compression(said)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import LARGEST
-from headrace.protocol.go_json import Kind, Place, only_value
+from headrace.protocol.go_json import JSONKind, ValuePlace, only_value
 from headrace.protocol.info import folded_name
 
 if TYPE_CHECKING:
@@ -122,19 +122,19 @@ def read(payload: bytes, form: Form) -> dict[str, Any]:
         raise BadRequest(f"a request of {len(payload)} bytes, {LARGEST} are allowed")
     try:
         value = only_value(payload)
-        return {} if value.kind is Kind.NULL else _values(value, form)
+        return {} if value.kind is JSONKind.NULL else _values(value, form)
     except ValueError as error:
         raise BadRequest(str(error)) from None
 
 
 def _values(value: Value, form: Form) -> dict[str, Any]:
     """Return the values of a request's options. Raises: ValueError."""
-    place = Place(form.name)
-    if value.kind is not Kind.OBJECT:
+    place = ValuePlace(form.name)
+    if value.kind is not JSONKind.OBJECT:
         place.refuse(value, f"server.{form.name}")
     found = {}
     for key, given in zip(value.names, value.items, strict=True):
         name = key if key in form.keys else folded_name(key)
-        if name in form.keys and given.kind is not Kind.NULL:
+        if name in form.keys and given.kind is not JSONKind.NULL:
             found[name] = place.within(key).read(given, form.keys[name])
     return found

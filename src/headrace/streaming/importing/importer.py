@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.importing.errors import TargetDiverged
-from headrace.importing.findings import Finding, Kind, Outcome
+from headrace.importing.findings import Finding, Outcome, Severity
 from headrace.importing.progress import Meter
 from headrace.log.port import NewMessage
 from headrace.streaming.importing.state_conversion import convert_state
@@ -255,10 +255,10 @@ class _Channel:
         self.report.last_sequence = log.state().last_sequence
         if self._turned_back:
             text = f"{self._turned_back:,} messages older than the one before them; they have its time now"
-            self.report.findings.append(Finding(Kind.NOTE, self.report.name, text))
+            self.report.findings.append(Finding(Severity.NOTE, self.report.name, text))
         if self._sealed and not self._open:
             text = "every payload looks encrypted by the server; it is as it was, and nobody here can open it"
-            self.report.findings.append(Finding(Kind.NOTE, self.report.name, text))
+            self.report.findings.append(Finding(Severity.NOTE, self.report.name, text))
         self._meter.tell(self.report.name)
 
     def _diverged(self, why: str) -> TargetDiverged:

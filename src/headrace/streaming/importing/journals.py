@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.errors import ProtocolError
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.protocol.stan import ClientDelete, ClientInfo, SubState, SubStateDelete, SubStateUpdate
 from headrace.streaming.importing.model import SourceSubscription
 from headrace.streaming.importing.records import (
@@ -57,7 +57,7 @@ def read_journal(
             text = (
                 f"version {version} is unknown" if version is not None else "the file ends within its version"
             )
-            yield Finding(Kind.DAMAGED, name, text, 0, min(START, file.size))
+            yield Finding(Severity.DAMAGED, name, text, 0, min(START, file.size))
         offset = START
         while offset < file.size:
             record = _typed_record(file, offset, kinds, checksum)
@@ -66,10 +66,10 @@ def read_journal(
                 offset = record.end
                 continue
             if file.zeros_from(offset):
-                yield Finding(Kind.NOTE, name, "space that was never written", offset, file.size - offset)
+                yield Finding(Severity.NOTE, name, "space that was never written", offset, file.size - offset)
                 return
             on = _next_record(file, offset, kinds, checksum)
-            kind = Kind.CUT if record.is_cut and on == file.size else Kind.DAMAGED
+            kind = Severity.CUT if record.is_cut and on == file.size else Severity.DAMAGED
             yield Finding(kind, name, record.why, offset, on - offset)
             offset = on
 
@@ -175,7 +175,7 @@ class Subscriptions:
         self._orphans += sum(row.state is None for row in self._rows.values())
         if self._orphans:
             text = f"{self._orphans:,} records of subscriptions that are not there"
-            self.findings.append(Finding(Kind.NOTE, name, text))
+            self.findings.append(Finding(Severity.NOTE, name, text))
 
     def subscriptions(self) -> list[SourceSubscription]:
         """Return the subscriptions in the order they were made."""
@@ -280,4 +280,4 @@ def _whole(message: _Deletion, record: Record) -> _Deletion:
 
 def _undecodable(name: str, record: Record, error: ProtocolError) -> Finding:
     length = HEADER.size + len(record.body)
-    return Finding(Kind.DAMAGED, name, f"a record of another kind ({error})", record.end - length, length)
+    return Finding(Severity.DAMAGED, name, f"a record of another kind ({error})", record.end - length, length)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from headrace.errors import ProtocolError
 from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.protocol.stan import ClientInfo, ServerInfo
 from headrace.streaming.importing.checksums import Checksum, detect
 from headrace.streaming.importing.detecting import SERVER_FILE, SUBSCRIPTIONS_FILE
@@ -102,13 +102,13 @@ def open_store(directory: Path, checksum: Checksum | None = None, *, verify: boo
     findings: list[Finding] = []
     if checksum is None and verify and any(path.stat().st_size > START for path in files):
         text = "no known checksum fits, so damage inside payloads cannot be told"
-        findings.append(Finding(Kind.NOTE, shown_name(directory), text))
+        findings.append(Finding(Severity.NOTE, shown_name(directory), text))
     server = _read_server(directory, checksum, findings)
     clients = Clients()
     if (directory / _CLIENTS).is_file():
         clients.replay(directory / _CLIENTS, _CLIENTS, checksum)
     else:
-        clients.findings.append(Finding(Kind.MISSING, _CLIENTS, "the file is missing"))
+        clients.findings.append(Finding(Severity.MISSING, _CLIENTS, "the file is missing"))
     return SourceStore(
         directory=directory,
         checksum=checksum,
@@ -150,16 +150,16 @@ def _samples(files: list[Path]) -> Iterator[tuple[bytes, int]]:
 def _read_server(directory: Path, checksum: Checksum | None, findings: list[Finding]) -> ServerInfo | None:
     path = directory / SERVER_FILE
     if not path.is_file():
-        findings.append(Finding(Kind.MISSING, SERVER_FILE, "the file is missing"))
+        findings.append(Finding(Severity.MISSING, SERVER_FILE, "the file is missing"))
         return None
     with ByteFile(path, SERVER_FILE) as file:
         version = version_of(file)
         if version != VERSION:
-            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, f"version {version} is unknown", 0, START))
+            findings.append(Finding(Severity.DAMAGED, SERVER_FILE, f"version {version} is unknown", 0, START))
         record = record_at(file, START, checksum, typed=False)
         length = file.size - START
         if not isinstance(record, Record):
-            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, record.why, START, length))
+            findings.append(Finding(Severity.DAMAGED, SERVER_FILE, record.why, START, length))
             return None
         try:
             info = ServerInfo.decode(record.body)
@@ -167,11 +167,11 @@ def _read_server(directory: Path, checksum: Checksum | None, findings: list[Find
                 raise ProtocolError("no cluster ID")
         except ProtocolError as error:
             text = f"no server information ({error})"
-            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, text, START, length))
+            findings.append(Finding(Severity.DAMAGED, SERVER_FILE, text, START, length))
             return None
         if record.end != file.size:
             text = "more than one record"
-            findings.append(Finding(Kind.NOTE, SERVER_FILE, text, record.end, file.size - record.end))
+            findings.append(Finding(Severity.NOTE, SERVER_FILE, text, record.end, file.size - record.end))
         return info
 
 
@@ -183,7 +183,7 @@ def _read_channel(path: Path, checksum: Checksum | None) -> SourceChannel:
         subscriptions.replay(journal, shown_name(journal, 2), checksum)
     else:
         text = "the file is missing"
-        subscriptions.findings.append(Finding(Kind.MISSING, shown_name(journal, 2), text))
+        subscriptions.findings.append(Finding(Severity.MISSING, shown_name(journal, 2), text))
     return SourceChannel(
         name=name,
         directory=path,

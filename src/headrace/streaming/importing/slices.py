@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.errors import ProtocolError
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.protocol.protobuf import varint
 from headrace.protocol.stan import MsgProto
 from headrace.streaming.importing.model import SourceMessage
@@ -121,7 +121,9 @@ class ChannelMessages:
         first = max(first, self.last_sequence + 1)
         if first <= last:
             self.listed_sequence = max(self.listed_sequence, last)
-            self._open.append(Finding(Kind.MISSING, slice_.name, "the file is missing", 0, 0, first, last))
+            self._open.append(
+                Finding(Severity.MISSING, slice_.name, "the file is missing", 0, 0, first, last)
+            )
 
     def _slice(self, slice_: _OpenSlice) -> Iterator[SourceMessage | Finding]:
         self._open += slice_.check_version()
@@ -166,7 +168,9 @@ class ChannelMessages:
         else:
             text = "the file ends before the last message of its index"
             size = slice_.file.size
-            self._open.append(Finding(Kind.CUT, slice_.name, text, size, 0, self.last_sequence + 1, listed))
+            self._open.append(
+                Finding(Severity.CUT, slice_.name, text, size, 0, self.last_sequence + 1, listed)
+            )
 
     def _settle(self, sequence: int, name: str) -> Iterator[Finding]:
         """Tell what the findings cost, now that the next message is known; 0: there is none."""
@@ -174,7 +178,7 @@ class ChannelMessages:
         first, last = (before + 1 if before else 0), max(0, sequence - 1)
         if not self._open and before and first <= last:
             text = "messages are missing before the next one in this file"
-            self._open.append(Finding(Kind.MISSING, name, text))
+            self._open.append(Finding(Severity.MISSING, name, text))
         known = [finding for finding in self._open if finding.last_sequence]
         if sequence and before:
             self.lost += last - before
@@ -207,13 +211,13 @@ class _OpenSlice:
         if version == VERSION or not self.file.size:
             return []
         text = "the file ends within its version" if version is None else f"version {version} is unknown"
-        return [Finding(Kind.DAMAGED, self.name, text, 0, min(START, self.file.size))]
+        return [Finding(Severity.DAMAGED, self.name, text, 0, min(START, self.file.size))]
 
     def note(self, text: str, offset: int = 0) -> Finding:
-        return Finding(Kind.NOTE, self.name, text, offset, self.file.size - offset if offset else 0)
+        return Finding(Severity.NOTE, self.name, text, offset, self.file.size - offset if offset else 0)
 
     def damage(self, unreadable: Unreadable, offset: int, on: int | None) -> Finding:
-        kind = Kind.CUT if unreadable.is_cut and on is None else Kind.DAMAGED
+        kind = Severity.CUT if unreadable.is_cut and on is None else Severity.DAMAGED
         end = self.file.size if on is None else on
         first, last = self.index.span(offset, end)
         return Finding(kind, self.name, unreadable.why, offset, end - offset, first, last)

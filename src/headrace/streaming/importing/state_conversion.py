@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.importing.errors import ImportFailed
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Severity
 from headrace.protocol.stan import ServerInfo, SubState
 from headrace.streaming.importing.model import SourceSubscription
 from headrace.streaming.state import ServiceState, SubscriptionRecord
@@ -123,7 +123,7 @@ def _with(subscription: SourceSubscription, state: SubState) -> SourceSubscripti
 
 
 def _note(channel: SourceChannel, text: str) -> Finding:
-    return Finding(Kind.NOTE, f"{channel.shown}/subs.dat", f"{text}; left out, as the server does")
+    return Finding(Severity.NOTE, f"{channel.shown}/subs.dat", f"{text}; left out, as the server does")
 
 
 def _text(name: bytes) -> str:
