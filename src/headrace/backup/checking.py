@@ -11,12 +11,12 @@ from headrace.objects.errors import KeyMissing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.backup.manifest import Log, Manifest, Part
+    from headrace.backup.manifest import BackupManifest, Log, Part
     from headrace.objects.port import ObjectStore
 
 
 def wrong_parts(
-    store: ObjectStore, manifest: Manifest, told: Callable[[int, int], object] = lambda _done, _of: None
+    store: ObjectStore, manifest: BackupManifest, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Iterator[str]:
     """Yield the faults of a backup as texts, stream by stream. Raises: StoreError."""
     total = sum(part.size for log in manifest.logs for part in log.parts)

@@ -58,7 +58,7 @@ class _Version(Struct):
     version: int
 
 
-class Manifest(Struct, frozen=True):
+class BackupManifest(Struct, frozen=True):
     """One backup. `source`: the machine and directory it was made of; `account`: None for all of them."""
 
     version: int
@@ -94,7 +94,7 @@ def next_name(names: list[str], now: datetime) -> str:
     return f"{time}-{number:06}"
 
 
-def read_manifest(store: ObjectStore, name: str) -> Manifest:
+def read_manifest(store: ObjectStore, name: str) -> BackupManifest:
     """Read the manifest of a backup.
 
     Raises: BackupError when it is damaged, of a later version or something else; StoreError.
@@ -108,14 +108,14 @@ def read_manifest(store: ObjectStore, name: str) -> Manifest:
         version = msgspec.json.decode(body, type=_Version).version
         if version != VERSION:
             raise BackupError(f"{where} is of version {version}; this Headrace reads {VERSION}")
-        manifest = msgspec.json.decode(body, type=Manifest)
+        manifest = msgspec.json.decode(body, type=BackupManifest)
     except msgspec.DecodeError as error:
         raise BackupError(f"{where} cannot be read: {error}") from error
     _check_names(manifest, where)
     return manifest
 
 
-def _check_names(manifest: Manifest, where: str) -> None:
+def _check_names(manifest: BackupManifest, where: str) -> None:
     """Refuse names of logs and segments that no backup writes: they become names of files.
 
     Raises: BackupError.
@@ -128,7 +128,7 @@ def _check_names(manifest: Manifest, where: str) -> None:
                 raise BackupError(f"{where} has a part that is no segment: {part.name!r}")
 
 
-def chosen(store: ObjectStore, name: str | None) -> tuple[str, Manifest]:
+def chosen(store: ObjectStore, name: str | None) -> tuple[str, BackupManifest]:
     """A backup by name, or the newest one. Raises: BackupError, StoreError."""
     names = backups_in(store)
     if not names:

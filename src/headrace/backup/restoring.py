@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
-    from headrace.backup.manifest import Log, Manifest, Part
+    from headrace.backup.manifest import BackupManifest, Log, Part
     from headrace.objects.port import ObjectStore
 
 
 def restore_backup(
     store: ObjectStore,
-    manifest: Manifest,
+    manifest: BackupManifest,
     home: Path,
     unfinished: Path,
     told: Callable[[int, int], object] = lambda _done, _of: None,
@@ -48,7 +48,7 @@ def restore_backup(
     return written
 
 
-def _clear(manifest: Manifest, place: Path) -> None:
+def _clear(manifest: BackupManifest, place: Path) -> None:
     """Take away what another import or restore, which was cut off, left: all but these logs' segments."""
     if not (place / LOGS).is_dir():
         return
@@ -69,7 +69,9 @@ def _keep(directory: Path, names: Container[str]) -> None:
             file.unlink()
 
 
-def _fill(store: ObjectStore, manifest: Manifest, place: Path, told: Callable[[int, int], object]) -> int:
+def _fill(
+    store: ObjectStore, manifest: BackupManifest, place: Path, told: Callable[[int, int], object]
+) -> int:
     total = sum(part.size for log in manifest.logs for part in log.parts)
     done = written = 0
     for log in manifest.logs:

@@ -20,8 +20,8 @@ from headrace.backup.manifest import (
     MANIFESTS,
     SUFFIX,
     VERSION,
+    BackupManifest,
     Log,
-    Manifest,
     backups_in,
     next_name,
     read_manifest,
@@ -92,7 +92,7 @@ def _is_cut_off(there: Listing) -> bool:
     return all(one.key.endswith(SUFFIX) for one in there.objects) and set(there.folders) <= {OWN}
 
 
-def _last_of(store: ObjectStore, names: list[str], wanted: LogChoice) -> Manifest | None:
+def _last_of(store: ObjectStore, names: list[str], wanted: LogChoice) -> BackupManifest | None:
     if not names:
         return None
     last = read_manifest(store, names[-1])
@@ -107,7 +107,7 @@ def _last_of(store: ObjectStore, names: list[str], wanted: LogChoice) -> Manifes
 
 
 def _take(
-    store: ObjectStore, wanted: LogChoice, last: Manifest | None, told: Callable[[int, int], object]
+    store: ObjectStore, wanted: LogChoice, last: BackupManifest | None, told: Callable[[int, int], object]
 ) -> Taken:
     known = {
         (log.name, part.name): part for log in (last.logs if last is not None else ()) for part in log.parts
@@ -194,7 +194,7 @@ def _header(path: Path) -> Header | None:
 
 def _publish(store: ObjectStore, wanted: LogChoice, logs: tuple[Log, ...]) -> str:
     now = datetime.now(UTC)
-    manifest = Manifest(VERSION, now.isoformat(timespec="seconds"), wanted.source, wanted.account, logs)
+    manifest = BackupManifest(VERSION, now.isoformat(timespec="seconds"), wanted.source, wanted.account, logs)
     while True:
         name = next_name(backups_in(store), now)
         with suppress(KeyExists):  # where there are no locks: another backup was as far

@@ -38,7 +38,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DELETED_AT_ONCE: Final = 500
 
 
-class Status(Struct, frozen=True):
+class FileStatus(Struct, frozen=True):
     """A file, or a folder (without size). `name` is the last part of its path; the time is ms since 1970."""
 
     name: str
@@ -102,7 +102,7 @@ class Objects:
 
     # ---- looking ----------------------------------------------------------------------------
 
-    async def status(self, key: str) -> Status:
+    async def status(self, key: str) -> FileStatus:
         """Return the status of a file or folder. Raises: PathMissing."""
         staged = self._staged.get(key)
         if staged is not None:
@@ -113,16 +113,16 @@ class Objects:
             except PathMissing:
                 pass
         if await self._is_folder(key):
-            return Status(posixpath.basename(key), is_folder=True)
+            return FileStatus(posixpath.basename(key), is_folder=True)
         raise PathMissing(f"there is no {_shown(key)}")
 
-    async def entries(self, key: str) -> list[Status]:
+    async def entries(self, key: str) -> list[FileStatus]:
         """List a folder, by name. Of a file, return the file itself with name "". Raises: PathMissing."""
         with _failures(key):
             found = await self._store.list_folder(key)
         entries = {one.name: one for one in map(_status_of_object, found.objects)}
         for name in (*self._below(key), *found.folders):
-            entries.setdefault(name, Status(name, is_folder=True))
+            entries.setdefault(name, FileStatus(name, is_folder=True))
         for staged_key, staged in self._staged.items():
             if posixpath.dirname(staged_key) == key:
                 entries[posixpath.basename(staged_key)] = _status_of(staged_key, staged)
@@ -296,13 +296,13 @@ def _failures(key: str) -> Iterator[None]:
         raise CheckpointError(f"the store failed at {_shown(key)}: {error}") from error
 
 
-def _status_of_object(found: ObjectInfo) -> Status:
+def _status_of_object(found: ObjectInfo) -> FileStatus:
     modified = (found.modified_ns or 0) // 1_000_000
-    return Status(posixpath.basename(found.key), False, found.size or 0, modified)
+    return FileStatus(posixpath.basename(found.key), False, found.size or 0, modified)
 
 
-def _status_of(key: str, staged: _Staged) -> Status:
-    return Status(posixpath.basename(key), False, staged.size, staged.modified_ms)
+def _status_of(key: str, staged: _Staged) -> FileStatus:
+    return FileStatus(posixpath.basename(key), False, staged.size, staged.modified_ms)
 
 
 def _shown(key: str) -> str:

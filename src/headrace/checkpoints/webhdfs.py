@@ -22,7 +22,7 @@ from headrace.checkpoints.objects import key_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from headrace.checkpoints.objects import Objects, Status
+    from headrace.checkpoints.objects import FileStatus, Objects
 
     Answer = Awaitable[web.StreamResponse]
 
@@ -241,7 +241,7 @@ async def _leave_out_type(_: web.BaseRequest, response: web.StreamResponse) -> N
     response.headers.popall("Content-Type", None)
 
 
-def _document(one: Status, suffix: str) -> dict[str, Any]:
+def _document(one: FileStatus, suffix: str) -> dict[str, Any]:
     return {
         "accessTime": one.modified_ms,
         "blockSize": 0 if one.is_folder else BLOCK_SIZE,

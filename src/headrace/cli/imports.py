@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
-from headrace.cli.progress import Meter
+from headrace.cli.progress import ProgressBars
 from headrace.errors import on_one_line
-from headrace.importing.findings import Outcome
+from headrace.importing.findings import ImportOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from headrace.importing.findings import Finding
-    from headrace.importing.progress import Progress
+    from headrace.importing.progress import ImportProgress
 
 SHOWN_FINDINGS: Final = 20
 
 
-R = TypeVar("R", bound=Outcome)
-Told: TypeAlias = "Callable[[int, Progress], None]"
+R = TypeVar("R", bound=ImportOutcome)
+Told: TypeAlias = "Callable[[int, ImportProgress], None]"
 """The function that is told of how many bytes there are to read, and how far it is."""
 
 
@@ -66,7 +66,7 @@ class Import(Struct, Generic[R], frozen=True):
         return parser
 
     def _run(self, options: argparse.Namespace) -> int:
-        with Meter("importing", unit="messages") as meter:
+        with ProgressBars("importing", unit="messages") as meter:
             report = self.bring(options, lambda total, progress: _show(meter, total, progress))
         if options.json:
             print(json.dumps(self.document(report), indent=2))
@@ -75,7 +75,7 @@ class Import(Struct, Generic[R], frozen=True):
         return EXIT_DAMAGED if report.is_damaged else 0
 
 
-def _show(meter: Meter, total: int, progress: Progress) -> None:
+def _show(meter: ProgressBars, total: int, progress: ImportProgress) -> None:
     place = on_one_line(progress.place)
     meter.show(progress.bytes_read, total, count=progress.messages, place=place)
 

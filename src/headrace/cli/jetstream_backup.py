@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.backup.errors import BackupError
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
-from headrace.cli.progress import Meter
+from headrace.cli.progress import ProgressBars
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _back_up(options: argparse.Namespace) -> int:
         raise BackupError(f"{options.target} is within the store that is to be backed up")
     account = options.account
     wanted = LogChoice(home, is_state_log, account, b"" if account is None else f"{account}/".encode())
-    with Meter("copying", unit="bytes") as meter:
+    with ProgressBars("copying", unit="bytes") as meter:
         taken = take_backup(store, wanted, meter.show)
     print(
         f"backup {taken.name}: {taken.logs:,} logs, {taken.segments:,} segments; "
@@ -111,7 +111,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     store = _opened(options.target)
     name, manifest = chosen(store, options.backup)
-    with Meter("checking", unit="bytes") as meter:
+    with ProgressBars("checking", unit="bytes") as meter:
         wrong = list(wrong_parts(store, manifest, meter.show))
     for line in wrong if options.all else wrong[:_SHOWN]:
         print(line)
@@ -131,7 +131,7 @@ def _restore(options: argparse.Namespace) -> int:
 
     store = _opened(options.source)
     name, manifest = chosen(store, options.backup)
-    with Meter("restoring", unit="bytes") as meter:
+    with ProgressBars("restoring", unit="bytes") as meter:
         written = restore_backup(store, manifest, options.dir / HOME, options.dir / UNFINISHED, meter.show)
     print(
         f"restored backup {name} of {manifest.created}: {len(manifest.logs):,} logs, "

@@ -16,7 +16,7 @@ LINE_EVERY: Final = 2.0
 """Seconds between lines where there is no terminal."""
 
 
-class Meter:
+class ProgressBars:
     """The progress bar of one command.
 
     `show(done, total)` as often as one likes; the first bar appears with the first call.
@@ -31,7 +31,7 @@ class Meter:
         self._task: Any = None
         self._started = self._shown = time.monotonic()
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> ProgressBars:
         if sys.stderr.isatty():
             try:
                 self._bars = self._bar()

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 
 from headrace.cli import streaming_access as access
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
-from headrace.cli.progress import Meter
+from headrace.cli.progress import ProgressBars
 from headrace.cli.streaming_source import shown
 from headrace.conf.literals import meaning
 from headrace.protocol.durations import parse_duration
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from headrace.tables import Table
-    from headrace.tables.manifest import Manifest
+    from headrace.tables.manifest import TableManifest
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
     Action: TypeAlias = Callable[[argparse.Namespace], int]
@@ -219,14 +219,14 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _document(where: str, manifest: Manifest) -> dict[str, object]:
+def _document(where: str, manifest: TableManifest) -> dict[str, object]:
     document = to_builtins(manifest)
     for name in ("commit", "lineage"):
         del document[name]
     return {"location": where, "rows": manifest.rows, "bytes": manifest.bytes, **document}
 
 
-def _line(where: str, manifest: Manifest) -> str:
+def _line(where: str, manifest: TableManifest) -> str:
     files = manifest.files
     span = f"sequences {files[0].first} to {files[-1].last}" if files else "no rows"
     newest = f", newest {format_time(files[-1].last_time_ns)}" if files else ""
@@ -253,7 +253,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     is_bad = False
     for table in _tables(options):
-        with Meter(f"reading {table.store.location}", unit="bytes") as meter:
+        with ProgressBars(f"reading {table.store.location}", unit="bytes") as meter:
             found = verify(table, meter.show)
         manifest = table.manifest()
         for line in found:
@@ -280,7 +280,10 @@ def _compact(options: argparse.Namespace) -> int:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
     for table in _tables(options):
-        with Meter(f"merging {table.store.location}", unit="bytes") as meter, table.writing() as writer:
+        with (
+            ProgressBars(f"merging {table.store.location}", unit="bytes") as meter,
+            table.writing() as writer,
+        ):
             before, after = compact(writer, limits, meter.show)
         print(
             f"{table.store.location}: {before} files became {after}"

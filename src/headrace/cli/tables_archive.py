@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE
-from headrace.cli.progress import Meter
+from headrace.cli.progress import ProgressBars
 from headrace.cli.tables import limits_of, ranges_text, register
 from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
-from headrace.tables.archive import Progress, archive, archive_and_merge
+from headrace.tables.archive import ArchiveProgress, archive, archive_and_merge
 from headrace.tables.files import FileLimits
 from headrace.tables.open import table_name
 from headrace.tables.source import LogSource, ReplaySource
@@ -70,9 +70,9 @@ def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
     table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(one.stream)}"))
-    with Meter(f"archiving {source.shown(one.stream)}", unit="messages") as meter:
+    with ProgressBars(f"archiving {source.shown(one.stream)}", unit="messages") as meter:
 
-        def show(progress: Progress) -> None:
+        def show(progress: ArchiveProgress) -> None:
             meter.show(progress.at - progress.first, progress.end - progress.first)
 
         run = archive if options.every is None else archive_and_merge

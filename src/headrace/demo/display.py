@@ -43,8 +43,8 @@ class Display(Terminal):
         self.console.print(table)
 
 
-class Counters:
-    """Counts that grow towards one total, shown while they do: `with Counters(...) as counters`."""
+class CounterDisplay:
+    """Counts that grow towards one total, shown while they do: `with CounterDisplay(...) as counters`."""
 
     def __init__(self, display: Display, total: int, names: Sequence[str]) -> None:
         self._display = display
@@ -64,7 +64,7 @@ class Counters:
                 console=display.console,
             )
 
-    def __enter__(self) -> Counters:
+    def __enter__(self) -> CounterDisplay:
         if self._bars is not None:
             for name in self._names:
                 self._bars.add_task(name, total=self._total, rate=0.0)

@@ -29,7 +29,7 @@ class ListenerError(HeadraceError):
     """The results of the demonstration cannot be listened to; the text says why."""
 
 
-class Listener:
+class PayloadListener:
     """Subscribes to `subject` until `close`; `last` has the newest payload of each subject that matched.
 
     It survives outages of the server: nats-py connects and subscribes again.

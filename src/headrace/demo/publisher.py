@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--limit", type=int)
     options = parser.parse_args(arguments)
     try:
-        publication = Publication(os.environ["NATS_URL"], options.cluster_id, options.channel)
+        publication = FeedPublication(os.environ["NATS_URL"], options.cluster_id, options.channel)
         publication.check_unused()
         feed = [payload for _, payload in messages(load_flights(options.limit))]
         say(ready=len(feed))
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-class Publication:
+class FeedPublication:
     """A feed on its way into a channel that begins empty; used once.
 
     `published(count)` hears how many rows are acknowledged, `resumed(row)` which row comes next after an

@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 
 from headrace.demo import job
 from headrace.demo.channel import CHANNEL, look, look_unused
-from headrace.demo.display import Counters
+from headrace.demo.display import CounterDisplay
 from headrace.demo.files import Files
-from headrace.demo.listener import Listener
+from headrace.demo.listener import PayloadListener
 from headrace.demo.monitor import stored_messages
 from headrace.demo.outage import Outage
 from headrace.demo.outcome import Expected, check_outcome
@@ -82,7 +82,7 @@ class _Place:
 class _Run:
     spark: SparkSession
     publisher: PublisherProcess
-    listener: Listener
+    listener: PayloadListener
     place: _Place
     files: Files
     display: Display
@@ -114,7 +114,7 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
             place.outage.published if place.outage else _nothing,
         )  # fmt: skip
         stack.callback(publisher.end)
-        listener = Listener(place.url, job.RESULTS)
+        listener = PayloadListener(place.url, job.RESULTS)
         stack.callback(listener.close)
         listener.start()
         spark = session("headrace demo", quick_start=True, log_file=files.spark_log)
@@ -182,7 +182,7 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
         run.display.fact(
             "reading", f"two streaming queries on channel {CHANNEL}; {total:,} flights to publish"
         )
-        with Counters(run.display, total, ("published", "stored", "written")) as counters:
+        with CounterDisplay(run.display, total, ("published", "stored", "written")) as counters:
             run.publisher.go()
             _wait_written(run, queries, total, counters)
         for counts in queries:
@@ -207,7 +207,7 @@ def _wait_live(queries: list[QueryCounts], stop: threading.Event) -> None:
             counts.update()
 
 
-def _wait_written(run: _Run, queries: list[QueryCounts], total: int, counters: Counters) -> None:
+def _wait_written(run: _Run, queries: list[QueryCounts], total: int, counters: CounterDisplay) -> None:
     last, moved = (0, 0, 0), time.monotonic()
     told = False
     while True:

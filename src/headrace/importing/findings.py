@@ -55,7 +55,7 @@ class Finding(Struct, frozen=True):
         return f"; up to sequence {last:,}" if last else ""
 
 
-class Outcome(Struct):
+class ImportOutcome(Struct):
     """The outcome of an import as a whole."""
 
     @property

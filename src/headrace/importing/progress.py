@@ -13,7 +13,7 @@ _EVERY: Final = 1 << 16
 """Bytes of the source between two reports."""
 
 
-class Progress(Struct, frozen=True):
+class ImportProgress(Struct, frozen=True):
     """Bytes of message files read (each once), messages seen, and the channel or stream that is read."""
 
     bytes_read: int
@@ -21,10 +21,10 @@ class Progress(Struct, frozen=True):
     place: str
 
 
-class Meter:
+class ImportMeter:
     """Adds up the progress of all channels or streams, and reports it now and then."""
 
-    def __init__(self, progress: Callable[[Progress], None]) -> None:
+    def __init__(self, progress: Callable[[ImportProgress], None]) -> None:
         self._progress = progress
         self._bytes = 0
         self._messages = 0
@@ -40,4 +40,4 @@ class Meter:
     def tell(self, place: str) -> None:
         """Report how far the import is."""
         self._told = self._bytes
-        self._progress(Progress(self._bytes, self._messages, place))
+        self._progress(ImportProgress(self._bytes, self._messages, place))

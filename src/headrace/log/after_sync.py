@@ -41,7 +41,7 @@ class PendingCheckpoint(Struct, frozen=True):
     """Segments whose index is among the files, and whole."""
 
 
-class Copy(Struct, eq=False):
+class PendingFile(Struct, eq=False):
     """A file that is to be durable, together with the log up to `position`, before it is counted on.
 
     `checkpoint`: the number of the first checkpoint that counts on it.
@@ -73,7 +73,7 @@ class AfterSync:
         """Segments given up; before each a position is to be durable and a checkpoint written."""
         self._pending: deque[PendingCheckpoint] = deque()
         """The one that waits; the owner adds, `run` takes."""
-        self._copies: list[Copy] = []
+        self._copies: list[PendingFile] = []
         self.durable = 0
         """The position up to which the log is known to be durable."""
         self.saved = 0
@@ -172,14 +172,14 @@ class AfterSync:
 
     # ---- rewritten segments -----------------------------------------------------------------
 
-    def await_copy(self, handle: int) -> Copy:
+    def await_copy(self, handle: int) -> PendingFile:
         """Have a file made durable after everything that is written by now."""
-        copy = Copy(handle, self._end.written, self._end.drafted + 1)
+        copy = PendingFile(handle, self._end.written, self._end.drafted + 1)
         self._copies.append(copy)  # without the lock: a sync may hold it for long, and takes this
         self._run_unsynced()
         return copy
 
-    def forget_copy(self, copy: Copy) -> None:
+    def forget_copy(self, copy: PendingFile) -> None:
         """Wait for a copy no more; its handle may be closed afterwards."""
         if copy.is_durable or copy.is_lost:  # a sync has nothing to do with it any more
             self._copies.remove(copy)

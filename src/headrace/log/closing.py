@@ -11,8 +11,8 @@ each log what the system knew its directory and its last segment by, and is not 
 same now: a store that was copied, restored or written by something else is synced like any other.
 
 The file `closed`: 8 bytes "HRCLOSE\\n", u32 version, u32 CRC32C of what follows, little-endian; then a
-MessagePack map from the name of a log's directory to `Closed`, whose fields are arrays in their order. A file
-that is not such a one says nothing.
+MessagePack map from the name of a log's directory to `ClosedLog`, whose fields are arrays in their order. A
+file that is not such a one says nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VERSION: Final = 2
 _HEAD: Final = struct.Struct("<8sII")
 
 
-class Held(Struct, frozen=True, array_like=True):
+class ClosedLogState(Struct, frozen=True, array_like=True):
     """The state of a closed log under its limits, and the time of its next expiry."""
 
     limits: Limits
@@ -59,10 +59,10 @@ class Left(Struct, frozen=True, array_like=True):
     """The end of a closed log: its last segment; None: it must be opened to know."""
 
     base: int
-    held: Held | None
+    held: ClosedLogState | None
 
 
-class Closed(Struct, frozen=True, array_like=True):
+class ClosedLog(Struct, frozen=True, array_like=True):
     """A log as it was left, and what the system knew its directory and its last segment by."""
 
     left: Left
@@ -70,13 +70,13 @@ class Closed(Struct, frozen=True, array_like=True):
     segment: Identity
 
 
-def closed_log(filesystem: FileSystem, directory: Path, left: Left) -> Closed:
+def closed_log(filesystem: FileSystem, directory: Path, left: Left) -> ClosedLog:
     """Read what a closed log looks like on disk now. Raises: OSError."""
     segment = filesystem.identity(segment_path(directory, left.base))
-    return Closed(left, filesystem.identity(directory), segment)
+    return ClosedLog(left, filesystem.identity(directory), segment)
 
 
-def is_unchanged(filesystem: FileSystem, directory: Path, closed: Closed) -> bool:
+def is_unchanged(filesystem: FileSystem, directory: Path, closed: ClosedLog) -> bool:
     """True if a log has not changed on disk since it was closed."""
     try:
         return closed_log(filesystem, directory, closed.left) == closed
@@ -84,13 +84,13 @@ def is_unchanged(filesystem: FileSystem, directory: Path, closed: Closed) -> boo
         return False
 
 
-def write_mark(filesystem: FileSystem, store: Path, logs: Mapping[str, Closed]) -> None:
+def write_mark(filesystem: FileSystem, store: Path, logs: Mapping[str, ClosedLog]) -> None:
     """Says of these logs, by the names of their directories, that they are durable. Raises: OSError."""
     data = msgpack.encode(logs)
     replace_file(filesystem, store / NAME, _HEAD.pack(_MAGIC, _VERSION, crc32c(data)) + data)
 
 
-def take_mark(filesystem: FileSystem, store: Path) -> dict[str, Closed]:
+def take_mark(filesystem: FileSystem, store: Path) -> dict[str, ClosedLog]:
     """Read the mark and remove it; it is removed durably on return. Raises: OSError."""
     try:
         data = read_file(filesystem, store / NAME)
@@ -101,6 +101,6 @@ def take_mark(filesystem: FileSystem, store: Path) -> dict[str, Closed]:
     if head != _HEAD.pack(_MAGIC, _VERSION, crc32c(body)):
         return {}
     try:
-        return msgpack.decode(body, type=dict[str, Closed])
+        return msgpack.decode(body, type=dict[str, ClosedLog])
     except DecodeError:  # of another release, which called it the same version
         return {}

@@ -30,7 +30,7 @@ from headrace.engine.records import encode_removal, encode_segments
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import StorageError
-from headrace.log.filesystem import DRAFT, Mode, write_all
+from headrace.log.filesystem import DRAFT, FileMode, write_all
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import SegmentEntry
 from headrace.log.segment import CEILING, HEADER_BYTES, PACKED, Header, Segment, opener_of, packer_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.records import Scan
-    from headrace.log.after_sync import Copy
+    from headrace.log.after_sync import PendingFile
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
@@ -106,7 +106,7 @@ class Compaction:
         """The base of the last segment when there was none before it that could be compressed."""
         self._kept_up_at = 0
         """The position of the log when it last did some work."""
-        self._waiting: list[tuple[_Job, Copy]] = []
+        self._waiting: list[tuple[_Job, PendingFile]] = []
         """All is copied; they take their places when they and a checkpoint are durable."""
         self.rewritten = 0
         """Segments, since the log was opened."""
@@ -206,7 +206,7 @@ class Compaction:
 
     def _begin(self, segment: Segment) -> None:
         path = segment.path.with_name(segment.path.name + DRAFT)
-        handle = self._fs.open(path, Mode.APPEND)
+        handle = self._fs.open(path, FileMode.APPEND)
         compacted_at = self._segments.active.base
         # What is compressed is sealed as a whole; else sealed bodies are copied as they are: no opener.
         packs = self._packs or (segment.packed is not None and segment.is_sealed)

@@ -29,7 +29,7 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.checkpoints import Checkpoints
-from headrace.log.closing import Held, Left
+from headrace.log.closing import ClosedLogState, Left
 from headrace.log.compaction import Compaction
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
@@ -41,8 +41,8 @@ from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
 from headrace.log.port import (
     LONGEST_SUBJECT,
     NO_LIMITS,
-    Discard,
     Limits,
+    LogDiscard,
     LogState,
     NewMessage,
     Page,
@@ -52,8 +52,8 @@ from headrace.log.port import (
     same_weights,
 )
 from headrace.log.reader import SegmentReader
-from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
-from headrace.log.retention import Retention
+from headrace.log.recovery import DAMAGED_BODY, Found, LogRecovery
+from headrace.log.retention import LogRetention
 from headrace.log.segment import CEILING
 from headrace.log.segments import Segments
 
@@ -145,13 +145,13 @@ class FileLog:
         with storage_errors(f"cannot make the directory {directory.name}"):
             if self._make is None and not self._fs.is_directory(directory):
                 make_directory(self._fs, directory)
-        recovery = Recovery(directory, self._fs, cipher, self._limits.weights)
+        recovery = LogRecovery(directory, self._fs, cipher, self._limits.weights)
         from_disk = self.left is None and self._policy is not SyncPolicy.NEVER
         found = Found(Ledger()) if self._make is not None else recovery.run(from_disk=from_disk)
         self._ledger = ledger = found.ledger
         self._reader = SegmentReader(segments, ledger, self._found_damage, cipher)
         self._reads = FileReads(self._reader.points, ledger)
-        self._retention = Retention(segments, ledger, self._reader)
+        self._retention = LogRetention(segments, ledger, self._reader)
         self._counting = Counting(ledger, self._reader)
         self._lookup = Lookup(segments, ledger, self._reader, self._retention)
         self._compaction = Compaction(segments, ledger, self._fs, self._segment_bytes, cipher)
@@ -301,7 +301,7 @@ class FileLog:
             raise LogError(f"no sequences for {len(batch)} messages from {first}")
         limits = self._limits
         size = batch.measure(limits.max_message_size, LONGEST_SUBJECT, LARGEST_BODY - LONGEST_SUBJECT)
-        if limits.discard is Discard.NEW:
+        if limits.discard is LogDiscard.NEW:
             self._retention.check_room(limits, batch)
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
         return first, size + besides * len(batch)
@@ -677,17 +677,17 @@ class FileLog:
         finally:
             self._segments.close()
 
-    def _holds(self) -> Held | None:
+    def _holds(self) -> ClosedLogState | None:
         """Return the contents that an unused log is asked for; None if a start must look, at a key or at
         damage.
         """
         with suppress(StorageError):
-            held = Held(self._limits, self._state(), self._retention.next_expiry(self._limits))
+            held = ClosedLogState(self._limits, self._state(), self._retention.next_expiry(self._limits))
             if self._cipher is None and not held.state.damaged and not self._ledger.unreadable:
                 return held
         return None
 
-    def _asleep(self) -> Held | None:
+    def _asleep(self) -> ClosedLogState | None:
         """Return the contents if the files are not open yet. Raises: LogClosed."""
         if self._closed:
             raise LogClosed("the log is closed")

@@ -33,7 +33,7 @@ FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 
 
-class Mode(Enum):
+class FileMode(Enum):
     """The mode in which a file is opened. Every handle can be read with `pread`."""
 
     READ = os.O_RDONLY
@@ -56,7 +56,7 @@ class FileSystem(Protocol):
     Handles are small integers; calls on any thread.
     """
 
-    def open(self, path: Path, mode: Mode) -> int:
+    def open(self, path: Path, mode: FileMode) -> int:
         """A handle. Raises: FileNotFoundError for READ and UPDATE, or when the directory is not there."""
 
     def close(self, handle: int) -> None: ...
@@ -130,7 +130,7 @@ class FileSystem(Protocol):
 class RealFileSystem:
     """The operating system's calls. Files and directories are the owner's alone."""
 
-    def open(self, path: Path, mode: Mode) -> int:
+    def open(self, path: Path, mode: FileMode) -> int:
         return os.open(path, mode.value, FILE_MODE)
 
     def close(self, handle: int) -> None:
@@ -251,7 +251,7 @@ def pwrite_all(filesystem: FileSystem, handle: int, data: Bytes, offset: int) ->
 
 def read_file(filesystem: FileSystem, path: Path) -> bytes:
     """A whole file, as large as it is when it is opened."""
-    handle = filesystem.open(path, Mode.READ)
+    handle = filesystem.open(path, FileMode.READ)
     try:
         return filesystem.pread(handle, filesystem.size(handle), 0)
     finally:
@@ -269,7 +269,7 @@ def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bo
     cut-off attempt left behind (`<name>.new`) is overwritten by the next.
     """
     draft = path.with_name(path.name + DRAFT)
-    handle = filesystem.open(draft, Mode.APPEND)
+    handle = filesystem.open(draft, FileMode.APPEND)
     try:
         filesystem.truncate(handle, 0)
         write_all(filesystem, handle, data)

@@ -27,7 +27,7 @@ from headrace.errors import StorageError
 from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import (
     DRAFT,
-    Mode,
+    FileMode,
     read_file,
     remove_file,
     replace_file,
@@ -36,7 +36,7 @@ from headrace.log.filesystem import (
 )
 from headrace.log.ledger import Checkpoint
 from headrace.log.outline import Outline
-from headrace.log.recovery import CHECKPOINT, Recovery
+from headrace.log.recovery import CHECKPOINT, LogRecovery
 from headrace.log.segment import (
     BEGINNING,
     CEILING,
@@ -165,7 +165,7 @@ class _Look:
     def _segment(self, directory: Path, base: int) -> _Outdated | None:
         """Return how a segment is outdated; None: it has the right key, or that cannot be known."""
         path = segment_path(directory, base)
-        handle = self._fs.open(path, Mode.READ)
+        handle = self._fs.open(path, FileMode.READ)
         try:
             size, start = self._fs.size(handle), self._fs.pread(handle, BEGINNING, 0)
         finally:
@@ -183,7 +183,7 @@ class _Look:
     def _without_header(self, directory: Path, base: int) -> _Outdated | None:
         """One whose header is damaged in both places, by what recovery makes of it with each key."""
         for one in self._keys:
-            segment = Recovery(directory, self._fs, one).without_header(base)
+            segment = LogRecovery(directory, self._fs, one).without_header(base)
             if segment is None:
                 return None  # recovery says what is lost
             if not segment.is_sealed or self._opens(one, segment):
@@ -243,9 +243,9 @@ class _Sealing:
         check = self._cipher.segment(old.header.salt, old.header.base).check
         new = replace(old.header, flags=old.header.flags | SEALED, check=check)
         draft = path.with_name(path.name + DRAFT)
-        source = self._fs.open(path, Mode.READ)
+        source = self._fs.open(path, FileMode.READ)
         try:
-            target = self._fs.open(draft, Mode.APPEND)
+            target = self._fs.open(draft, FileMode.APPEND)
             try:
                 write = partial(write_all, self._fs, target)
                 copy = self._frames if new.is_packed else self._records

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.log.ledger import Ledger
     from headrace.log.port import StoredMessage
     from headrace.log.reader import SegmentReader
-    from headrace.log.retention import Retention
+    from headrace.log.retention import LogRetention
     from headrace.log.segments import Segments
 
 SUBJECTS_AT_ONCE: Final = 1000
@@ -29,7 +29,7 @@ class Lookup:
     """The look-ups of one log's messages by subject and by time."""
 
     def __init__(
-        self, segments: Segments, ledger: Ledger, reader: SegmentReader, retention: Retention
+        self, segments: Segments, ledger: Ledger, reader: SegmentReader, retention: LogRetention
     ) -> None:
         self._segments = segments
         self._ledger = ledger

@@ -22,8 +22,8 @@ from headrace.log.port import (
     LARGEST_TIME,
     LONGEST_SUBJECT,
     NO_LIMITS,
-    Discard,
     Limits,
+    LogDiscard,
     LogState,
     NewMessage,
     Page,
@@ -137,12 +137,12 @@ class MemoryLog:
         if first < 0 or first + len(batch) - 1 > LARGEST_SEQUENCE:
             raise LogError(f"no sequences for {len(batch)} messages from {first}")
         batch.measure(self._limits.max_message_size, LONGEST_SUBJECT, ANY_SIZE)
-        if self._limits.discard is Discard.NEW:
+        if self._limits.discard is LogDiscard.NEW:
             self._check_room(list(batch))  # of compiled messages every look would make new tuples
         return first
 
     def _check_room(self, batch: Sequence[NewMessage]) -> None:
-        """Play the batch through under `Discard.NEW`. Raises: LogFull."""
+        """Play the batch through under `LogDiscard.NEW`. Raises: LogFull."""
         limits = self._limits
         count, total = self._table.messages, self._table.size
         most = max(limits.max_messages, count)  # more only when the limit is younger than they are
@@ -196,7 +196,7 @@ class MemoryLog:
     def _make_fit(self, subjects: Iterable[bytes]) -> None:
         """Remove what is over the limits: of these subjects first, then the oldest, never the newest.
 
-        Under `Discard.NEW` only what is over the limit of its subject.
+        Under `LogDiscard.NEW` only what is over the limit of its subject.
         """
         limits, table = self._limits, self._table
         if limits.max_messages_per_subject:
@@ -204,7 +204,7 @@ class MemoryLog:
                 excess = table.count_from(subject, 0) - limits.max_messages_per_subject
                 if excess > 0:
                     self._remove_all(table.sequences(subject, most=excess))
-        if limits.discard is not Discard.NEW:
+        if limits.discard is not LogDiscard.NEW:
             self._remove_all(self._reads.oldest_over(limits.max_messages, limits.max_bytes))
 
     def read(self, sequence: int) -> StoredMessage | None:

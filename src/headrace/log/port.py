@@ -40,7 +40,7 @@ LONGEST_SUBJECT: Final = 65_535
 """Bytes of a subject, and of a reply subject; a message with a longer one is `MessageTooLarge`."""
 
 
-class Discard(Enum):
+class LogDiscard(Enum):
     """The messages that give way when a limit is reached: old ones or new ones."""
 
     OLD = "old"
@@ -113,7 +113,7 @@ class Limits(Struct, frozen=True):
     """0 is no limit. `max_bytes` counts as `size_of` says, with the log's `weights`, which stay what they
     were when it was opened: others are a ValueError. Count and bytes never take the newest message.
 
-    `max_message_size` counts headers and payload. With `Discard.NEW` a message is refused that would bring
+    `max_message_size` counts headers and payload. With `LogDiscard.NEW` a message is refused that would bring
     the log over `max_messages` or `max_bytes`; the subject's limit makes room by taking that subject's
     oldest first, unless `discard_new_per_subject` refuses there too.
     """
@@ -123,7 +123,7 @@ class Limits(Struct, frozen=True):
     max_age_ns: int = 0
     max_messages_per_subject: int = 0
     max_message_size: int = 0
-    discard: Discard = Discard.OLD
+    discard: LogDiscard = LogDiscard.OLD
     discard_new_per_subject: bool = False
     waits_for_expire: bool = False
     """True if messages go by their age or TTL through `expire` only, also when limits change or the log is
@@ -173,8 +173,8 @@ class MessageLog(Protocol):
     @limits.setter
     def limits(self, limits: Limits) -> None:
         """Take effect at once, as opening with limits does: what is over them is removed, oldest first, and
-        what is over its age by the log's clock. With `Discard.NEW` what is there may stay over `max_messages`
-        and `max_bytes`; then nothing is taken that would make it more.
+        what is over its age by the log's clock. With `LogDiscard.NEW` what is there may stay over
+        `max_messages` and `max_bytes`; then nothing is taken that would make it more.
         """
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
@@ -182,7 +182,7 @@ class MessageLog(Protocol):
 
         `first_sequence` above the next one leaves a gap (import, mirror); below it is a ValueError. An empty
         batch changes nothing but that: with a `first_sequence` the last sequence becomes one below it.
-        `Discard.OLD` removes after the append: of a batch over the limit the last messages stay.
+        `LogDiscard.OLD` removes after the append: of a batch over the limit the last messages stay.
         """
 
     def read(self, sequence: int) -> StoredMessage | None:

@@ -30,7 +30,7 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.checkpoint_recovery import CheckpointRecovery
-from headrace.log.filesystem import DRAFT, Mode, read_file, storage_errors
+from headrace.log.filesystem import DRAFT, FileMode, read_file, storage_errors
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
 from headrace.log.outline import Outline
@@ -82,7 +82,7 @@ class Found(Struct):
     """Bytes of records that had to be read for their contents."""
 
 
-class Recovery:
+class LogRecovery:
     """Reads a directory once."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Recovery:
         bases = [one for name in self._fs.listdir(self._directory) if (one := base_of(name)) is not None]
         if not bases:
             return
-        handle = self._fs.open(segment_path(self._directory, max(bases)), Mode.UPDATE)
+        handle = self._fs.open(segment_path(self._directory, max(bases)), FileMode.UPDATE)
         try:
             self._fs.fdatasync(handle)
             self._fs.forget_read(handle)
@@ -182,7 +182,7 @@ class Recovery:
         return segment
 
     def _packed(self, path: Path, header: Header) -> Packed | None:
-        handle = self._fs.open(path, Mode.READ)
+        handle = self._fs.open(path, FileMode.READ)
         try:
             return load_packed(self._fs, handle, header, self._cipher)
         finally:
@@ -198,7 +198,7 @@ class Recovery:
 
     def _head(self, path: Path) -> tuple[int, bytes]:
         """The size of a segment's file, and what it begins with."""
-        handle = self._fs.open(path, Mode.READ)
+        handle = self._fs.open(path, FileMode.READ)
         try:
             return self._fs.size(handle), self._fs.pread(handle, BEGINNING, 0)
         finally:

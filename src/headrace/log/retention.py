@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogFull
 from headrace.log.index import NEVER
-from headrace.log.port import FOREVER, Discard, Limits, size_of
+from headrace.log.port import FOREVER, Limits, LogDiscard, size_of
 from headrace.log.reader import LARGE_WINDOW, OUTLINES, WINDOW
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ REMEMBERED: Final = 100_000
 _sequence: Final = attrgetter("sequence")
 
 
-class Retention:
+class LogRetention:
     """Removes from the ledger what the limits say, oldest first."""
 
     def __init__(self, segments: Segments, ledger: Ledger, reader: SegmentReader) -> None:
@@ -85,14 +85,14 @@ class Retention:
         """Remove what is over the limits, of these subjects first, never the newest message; return the
         number of messages.
 
-        Under `Discard.NEW` only what is over the limit of its subject.
+        Under `LogDiscard.NEW` only what is over the limit of its subject.
         """
         ledger = self._ledger
         removed = 0
         if limits.max_messages_per_subject:
             for subject in subjects:
                 removed += self._trim(subject, limits.max_messages_per_subject)
-        if limits.discard is Discard.NEW:
+        if limits.discard is LogDiscard.NEW:
             return removed
         removed += self._drop_first(limits)
         while ledger.messages > 1 and (
@@ -229,7 +229,7 @@ class Retention:
         return found[-1].sequence
 
     def check_room(self, limits: Limits, batch: Sequence[NewMessage]) -> None:
-        """Play a batch through under `Discard.NEW`. Raises: LogFull."""
+        """Play a batch through under `LogDiscard.NEW`. Raises: LogFull."""
         count, total = self._ledger.messages, self._ledger.bytes
         most = max(limits.max_messages, count)  # more only when the limit is younger than they are
         per_subject = limits.max_messages_per_subject

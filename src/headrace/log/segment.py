@@ -32,7 +32,7 @@ from msgspec import Struct, field
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import Scan, crc32c, encode_header
 from headrace.log.encryption import OVERHEAD
-from headrace.log.filesystem import Mode
+from headrace.log.filesystem import FileMode
 from headrace.log.index import SparseIndex
 from headrace.log.packing import Packed, Packer
 from headrace.log.port import LARGEST_SEQUENCE, PLAIN, Weights
@@ -188,7 +188,7 @@ def read_records(filesystem: FileSystem, segment: Segment, start: int = 0, end: 
     stop = segment.size - HEADER_BYTES if end is None else end
     if stop <= start:  # behind a checkpoint there is mostly nothing
         return b""
-    handle = filesystem.open(segment.path, Mode.READ)
+    handle = filesystem.open(segment.path, FileMode.READ)
     try:
         return read_span(filesystem, handle, segment, stop - start, start)
     finally:

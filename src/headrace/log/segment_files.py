@@ -11,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StorageError
-from headrace.log.filesystem import DRAFT, Mode, pwrite_all, storage_errors, write_all
+from headrace.log.filesystem import DRAFT, FileMode, pwrite_all, storage_errors, write_all
 from headrace.log.segment import BEGINNING, HEADER_BYTES, opener_of, packer_of, read_span
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SegmentFiles:
         if handle is None:
             if len(self._readers) >= READ_HANDLES:
                 self.release(self._readers.pop(next(iter(self._readers))))
-            handle = self._fs.open(segment.path, Mode.READ)
+            handle = self._fs.open(segment.path, FileMode.READ)
         self._readers[segment.path] = handle
         return handle
 
@@ -72,7 +72,7 @@ class SegmentFiles:
             if segment.packed is not None:
                 self._repack(segment, segment.packed, offset, data)
                 return
-            handle = self._fs.open(segment.path, Mode.UPDATE)
+            handle = self._fs.open(segment.path, FileMode.UPDATE)
             try:
                 pwrite_all(self._fs, handle, data, HEADER_BYTES + offset)
                 self._fs.fdatasync(handle)
@@ -86,9 +86,9 @@ class SegmentFiles:
         fs, path = self._fs, segment.path
         draft = path.with_name(path.name + DRAFT)
         with contextlib.ExitStack() as opened:
-            old = fs.open(path, Mode.UPDATE)
+            old = fs.open(path, FileMode.UPDATE)
             opened.callback(self.release, old)
-            new = fs.open(draft, Mode.APPEND)
+            new = fs.open(draft, FileMode.APPEND)
             opened.callback(self.release, new)
             plain = packed.read(fs, old, packed.size, 0)
             fs.truncate(new, 0)
@@ -108,7 +108,7 @@ class SegmentFiles:
         """Write damaged headers once more; one that cannot be written is read from its copy next time."""
         for segment in segments:
             with contextlib.suppress(OSError):
-                handle = self._fs.open(segment.path, Mode.UPDATE)
+                handle = self._fs.open(segment.path, FileMode.UPDATE)
                 try:
                     pwrite_all(self._fs, handle, segment.header.pack(), 0)
                     self._fs.fdatasync(handle)

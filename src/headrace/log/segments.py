@@ -30,7 +30,7 @@ from headrace.engine.records import Scan
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.after_sync import AfterSync
-from headrace.log.filesystem import Mode, RealFileSystem, pwrite_all, remove_file, storage_errors
+from headrace.log.filesystem import FileMode, RealFileSystem, pwrite_all, remove_file, storage_errors
 from headrace.log.port import PLAIN, SyncPolicy, Weights
 from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, SEALED, Header, Segment, segment_path
 from headrace.log.segment_files import SegmentFiles
@@ -109,7 +109,7 @@ class Segments(WriteEnd):
         if active.packed is not None:  # the one behind it is lost; nothing is added to this one
             return
         with storage_errors(f"cannot open {active.path.name}"):
-            self._handle = self._fs.open(active.path, Mode.UPDATE)
+            self._handle = self._fs.open(active.path, FileMode.UPDATE)
             self._write_to(active, self._handle)
             if self._fs.size(self._handle) != active.size:
                 self._fs.truncate(self._handle, active.size)
@@ -135,7 +135,7 @@ class Segments(WriteEnd):
         handle: int | None = None
         with storage_errors(f"cannot begin segment {path.name}"):
             try:
-                handle = self._fs.open(path, Mode.CREATE)
+                handle = self._fs.open(path, FileMode.CREATE)
                 self._fs.truncate(handle, 0)
                 pwrite_all(self._fs, handle, header.beginning(), 0)
                 if self.all and self._policy is not SyncPolicy.NEVER:
@@ -373,7 +373,7 @@ class Segments(WriteEnd):
         """Write and sync bytes once more that a failed fsync may have lost, if they can still be read."""
         active = self.active
         with storage_errors(f"{active.path.name} could not be synced"):
-            handle = self._fs.open(active.path, Mode.UPDATE)
+            handle = self._fs.open(active.path, FileMode.UPDATE)
             try:
                 start, end = self._synced_size, active.size
                 data = self._fs.pread(handle, end - start, start)

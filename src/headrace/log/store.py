@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from headrace.log.closing import Closed
+    from headrace.log.closing import ClosedLog
     from headrace.log.damage import Damage
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
@@ -148,7 +148,7 @@ class FileStore:
         self._files: FileSystem = filesystem or RealFileSystem()
         self._report = report
         self._logs: dict[bytes, FileLog] = {}
-        self._durable: dict[str, Closed] = {}
+        self._durable: dict[str, ClosedLog] = {}
         """Logs that were closed in order and not opened since."""
         self._entries: dict[bytes, str] = {}
         """Every log's directory, relative to `logs`."""

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from headrace.engine.messages import StoredMessages
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import LogGone, StorageError
-from headrace.log.filesystem import Mode, RealFileSystem, storage_errors
+from headrace.log.filesystem import FileMode, RealFileSystem, storage_errors
 from headrace.log.port import StoredMessage
-from headrace.log.recovery import Recovery
+from headrace.log.recovery import LogRecovery
 from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, Header, Segment, load_packed, read_span
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class SegmentPart(Struct, frozen=True):
     ceiling: int
 
 
-class Slice(Struct, frozen=True):
+class ViewSlice(Struct, frozen=True):
     """The sequences [first, end) of a view, and where they are. Can be pickled."""
 
     first: int
@@ -108,7 +108,7 @@ class LogView:
         """The time of the last message below `sealed_end`, removed or not; 0: there was none."""
         return self._segments[-1].header.last_time if self._segments else 0
 
-    def slices(self, first: int, end: int, count: int) -> list[Slice]:
+    def slices(self, first: int, end: int, count: int) -> list[ViewSlice]:
         """[first, end) in up to `count` parts of about equal bytes, cut where an index has a mark.
 
         Raises: LogGone, StorageError.
@@ -149,7 +149,7 @@ class LogView:
             if ceiling > first and segment.base < end:
                 yield segment, ceiling
 
-    def _slice(self, first: int, end: int) -> Slice:
+    def _slice(self, first: int, end: int) -> ViewSlice:
         pieces = []
         for segment, ceiling in self._within(first, end):
             offset, expected = segment.index.before_sequence(first)
@@ -162,13 +162,13 @@ class LogView:
             span = (offset, segment.size, expected, ceiling)
             pieces.append(SegmentPart(segment.path, segment.header, marker, *span))
         size = self._marks(first, end)[-1][1]
-        return Slice(first, end, size, tuple(pieces), self._removed)
+        return ViewSlice(first, end, size, tuple(pieces), self._removed)
 
 
 def _open(filesystem: FileSystem, path: Path) -> int:
     with storage_errors(f"cannot read {path.name}"):
         try:
-            return filesystem.open(path, Mode.READ)
+            return filesystem.open(path, FileMode.READ)
         except FileNotFoundError as error:
             raise LogGone(f"{path.name} is not there any more") from error
 
@@ -193,7 +193,7 @@ def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Fou
     """Find what recovery would find, and change nothing. Raises: StorageError, LogGone."""
     for _ in range(ATTEMPTS):
         try:
-            return Recovery(directory, filesystem, cipher).run()
+            return LogRecovery(directory, filesystem, cipher).run()
         except StorageError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -203,7 +203,7 @@ def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Fou
 
 
 def read_slice(
-    wanted: Slice, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
+    wanted: ViewSlice, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
 ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
     """The messages of a slice in order, about `WINDOW` bytes at a time, each with ranges that are unreadable.
 
@@ -230,7 +230,7 @@ class _Reading:
     def __init__(
         self,
         piece: SegmentPart,
-        wanted: Slice,
+        wanted: ViewSlice,
         removed: SequenceSet,
         files: FileSystem,
         cipher: Cipher | None,

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from headrace.log.filesystem import (
     DRAFT,
-    Mode,
+    FileMode,
     RealFileSystem,
     make_directory,
     read_file,
@@ -102,7 +102,7 @@ class LocalStore:
         path = self._directory / DRAFTS / f"{self._drafts}"
         with _errors(f"cannot write {path}"):
             self._make_folder_of(path)
-            handle = self._fs.open(path, Mode.APPEND)
+            handle = self._fs.open(path, FileMode.APPEND)
             try:
                 self._fs.truncate(handle, 0)  # what a writer that died left
             except BaseException:
@@ -177,7 +177,7 @@ class LocalStore:
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int]:
-        handle = self._fs.open(path, Mode.READ)
+        handle = self._fs.open(path, FileMode.READ)
         try:
             yield handle
         finally:
@@ -256,7 +256,7 @@ class _Reading(io.RawIOBase):
     def __init__(self, filesystem: FileSystem, path: Path) -> None:
         self._fs = filesystem
         self._at = 0
-        self._handle = filesystem.open(path, Mode.READ)
+        self._handle = filesystem.open(path, FileMode.READ)
         try:
             self._size = filesystem.size(self._handle)
         except BaseException:

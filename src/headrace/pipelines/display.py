@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from headrace.pipelines.state import Status
+from headrace.pipelines.state import QueryStatus
 from headrace.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RunDisplay(Terminal):
         fields: dict[str, Any] = {
             "rows": state.rows,
             "written": _written(state.written).strip(),
-            "rate": state.process_rate if state.status is Status.RUNNING else 0.0,
+            "rate": state.process_rate if state.status is QueryStatus.RUNNING else 0.0,
             "lag": "" if state.lag is None else f"lag {state.lag:,}",
             "batch": _batch_note(state),
         }
@@ -91,6 +91,6 @@ def _written(rows: int | None) -> str:
 
 
 def _batch_note(state: QueryState) -> str:
-    if state.status is not Status.RUNNING or state.last is None:
+    if state.status is not QueryStatus.RUNNING or state.last is None:
         return state.status.value
     return f"batch {state.last.number}, {state.last.seconds * 1000:,.0f} ms"

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headrace.background import LoopThread
 from headrace.errors import StartError
-from headrace.pipelines.state import QueryState, Status
+from headrace.pipelines.state import QueryState, QueryStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 _GAUGES: Final[dict[str, tuple[str, Callable[[QueryState], float | None]]]] = {
-    "query_up": ("1 while the query runs", lambda state: float(state.status is Status.RUNNING)),
+    "query_up": ("1 while the query runs", lambda state: float(state.status is QueryStatus.RUNNING)),
     "lag_messages": ("Messages that wait to be read", lambda state: state.lag),
     "input_rows_per_second": ("Rows that arrive, as Spark counts them", lambda state: state.input_rate),
     "processed_rows_per_second": ("Rows of the last batch by its time", lambda state: state.process_rate),
@@ -111,7 +111,7 @@ class MetricsServer:
         )
 
     async def _health(self, _request: web.Request) -> web.Response:
-        failed = {state.name: state.failure for state in self._states if state.status is Status.FAILED}
+        failed = {state.name: state.failure for state in self._states if state.status is QueryStatus.FAILED}
         return web.json_response(
             {"status": "failed" if failed else "ok", "failed": failed}, status=503 if failed else 200
         )

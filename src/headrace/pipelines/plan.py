@@ -40,14 +40,14 @@ _MISSING_VIEW: Final = re.compile(r"table or view `([^`]+)`")
 
 
 @dataclass(slots=True)
-class Plan:
+class PipelinePlan:
     """Frames by view, and the frame of each sink by its name."""
 
     views: dict[str, DataFrame] = field(default_factory=dict)
     sinks: dict[str, DataFrame] = field(default_factory=dict)
 
 
-def build(spec: Spec, spark: SparkSession) -> Plan:
+def build(spec: Spec, spark: SparkSession) -> PipelinePlan:
     """The frames of a specification.
 
     Raises: ConfigError with every step Spark refuses and why; what depends on one is not reported again.
@@ -60,12 +60,12 @@ class _Builder:
     def __init__(self, spec: Spec, spark: SparkSession) -> None:
         self._spec = spec
         self._spark = spark
-        self._plan = Plan()
+        self._plan = PipelinePlan()
         self._dead: list[DataFrame] = []
         self._missing: set[str] = set()
         self._problems = Problems()
 
-    def plan(self) -> Plan:
+    def plan(self) -> PipelinePlan:
         for source in self._spec.sources:
             self._add(source.name, source.position, lambda source=source: self._source(source))  # type: ignore[misc]
         for step in self._spec.steps:

@@ -14,7 +14,7 @@ from headrace.conf.problems import shown
 from headrace.errors import ConfigError, ConfigProblem
 from headrace.pipelines.functions import find_function
 from headrace.pipelines.plan import reason
-from headrace.pipelines.spec import NATS, Mode, Trigger
+from headrace.pipelines.spec import NATS, OutputMode, Trigger
 from headrace.pipelines.state import WRITTEN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.pipelines.spec import Sink, Spec
 
-_STREAM_MODES = {Mode.APPEND: "append", Mode.UPDATE: "update", Mode.COMPLETE: "complete"}
+_STREAM_MODES = {OutputMode.APPEND: "append", OutputMode.UPDATE: "update", OutputMode.COMPLETE: "complete"}
 
 
 def start(spec: Spec, sink: Sink, frame: DataFrame) -> StreamingQuery:
@@ -43,18 +43,18 @@ def start(spec: Spec, sink: Sink, frame: DataFrame) -> StreamingQuery:
         "checkpointLocation", f"{spec.checkpoint.rstrip('/')}/{sink.name}"
     )
     writer = writer.trigger(**_trigger(sink.trigger or spec.trigger))
-    mode = sink.mode or Mode.APPEND
-    if mode in (Mode.ERROR, Mode.IGNORE):
+    mode = sink.mode or OutputMode.APPEND
+    if mode in (OutputMode.ERROR, OutputMode.IGNORE):
         raise _refused(sink, f"mode: {mode.value} is for tables, its rows are a stream")
     query: StreamingQuery = _attempt(sink, lambda: _start(spec, sink, writer, mode))
     return query
 
 
-def _start(spec: Spec, sink: Sink, writer: DataStreamWriter, mode: Mode) -> StreamingQuery:
-    if mode is Mode.OVERWRITE:
+def _start(spec: Spec, sink: Sink, writer: DataStreamWriter, mode: OutputMode) -> StreamingQuery:
+    if mode is OutputMode.OVERWRITE:
         return writer.outputMode("complete").foreachBatch(_overwriting(sink)).start()
     writer = writer.outputMode(_STREAM_MODES[mode])
-    if sink.format == NATS and mode is Mode.UPDATE:
+    if sink.format == NATS and mode is OutputMode.UPDATE:
         return writer.foreachBatch(_publishing(_options(spec, sink))).start()
     if sink.python is not None:
         return writer.foreachBatch(_calling(spec, sink)).start()
@@ -71,8 +71,8 @@ def write(spec: Spec, sink: Sink, frame: DataFrame) -> None:
 
     Raises: ConfigError if Spark refuses it; what reading or writing raises.
     """
-    mode = sink.mode or Mode.ERROR
-    if mode in (Mode.UPDATE, Mode.COMPLETE):
+    mode = sink.mode or OutputMode.ERROR
+    if mode in (OutputMode.UPDATE, OutputMode.COMPLETE):
         raise _refused(sink, f"mode: {mode.value} is for streams, its rows are a table")
     if sink.python is not None:
         _calling(spec, sink)(frame, 0)

@@ -22,8 +22,8 @@ from headrace.pipelines.spec import (
     DEAD_LETTERS,
     NATS,
     Expectation,
-    Mode,
     Otherwise,
+    OutputMode,
     Sink,
     Source,
     Spec,
@@ -188,7 +188,7 @@ class _Reader:
             (
                 *dead,
                 Field(("from",), fields.text),
-                Field(("mode",), _one_of(Mode)),
+                Field(("mode",), _one_of(OutputMode)),
                 Field(("python",), _function),
                 Field(("arguments",), _values),
             )

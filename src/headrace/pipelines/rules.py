@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.conf.problems import shown
 from headrace.errors import HeadraceError
-from headrace.pipelines.spec import DEAD_LETTERS, NATS, Mode, Otherwise, Stop
+from headrace.pipelines.spec import DEAD_LETTERS, NATS, Otherwise, OutputMode, Stop
 from headrace.spark.errors import OptionError
 from headrace.spark.options import read_options
 from headrace.spark.sink_options import Guarantee, read_sink_options
@@ -120,7 +120,7 @@ def _check_sink(sink: Sink, problems: Problems) -> None:
                 problems.add(f"{what}: {key}: does not go with python:", sink.position, "use arguments:")
     elif sink.arguments:
         problems.add(f"{what}: arguments: goes with python:", sink.position, "use options:")
-    if sink.format == NATS and sink.mode is Mode.OVERWRITE:
+    if sink.format == NATS and sink.mode is OutputMode.OVERWRITE:
         problems.add(f"{what}: mode: overwrite is for tables", sink.position, "use append or update")
     if sink.format in _FILES and "path" not in sink.options:
         problems.add(f"{what}: format: {sink.format} needs path:", sink.position)
@@ -136,7 +136,7 @@ def _check_nats_options(spec: Spec, problems: Problems) -> None:
             _check_options(f"source {shown(source.name)}", source, read_options, spec, problems)
     for sink in spec.all_sinks:
         if sink.format == NATS:
-            read = _read_update if sink.mode is Mode.UPDATE else read_sink_options
+            read = _read_update if sink.mode is OutputMode.UPDATE else read_sink_options
             _check_options(f"sink {shown(sink.name)}", sink, read, spec, problems)
 
 

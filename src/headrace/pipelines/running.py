@@ -23,7 +23,7 @@ from headrace.pipelines.metrics import MetricsServer
 from headrace.pipelines.plan import build, reason
 from headrace.pipelines.report import Reporter
 from headrace.pipelines.spec import Stop
-from headrace.pipelines.state import QueryState, Status
+from headrace.pipelines.state import QueryState, QueryStatus
 from headrace.pipelines.system_events import check_events
 from headrace.spark.options import read_options
 from headrace.spark.session import OBJECT_CHECKPOINT_MANAGER, ensure_java, session
@@ -163,7 +163,7 @@ class _Running:
             frame = frames[sink.name]
             if frame.isStreaming:
                 continue
-            state = QueryState(sink.name, Status.RUNNING)
+            state = QueryState(sink.name, QueryStatus.RUNNING)
             self.states.append(state)
             self._display.fact(sink.name, "writing the table")
             try:
@@ -198,7 +198,7 @@ class _Running:
             for query, state in self._queries:
                 self._look(query, state)
             self._tell()
-            if any(state.status is Status.FAILED for state in self.states):
+            if any(state.status is QueryStatus.FAILED for state in self.states):
                 break
             if all(not query.isActive for query, _ in self._queries):
                 break
@@ -207,7 +207,7 @@ class _Running:
             if self._stop.wait(POLL):
                 break
         self.stop_all()
-        return not any(state.status is Status.FAILED for state in self.states)
+        return not any(state.status is QueryStatus.FAILED for state in self.states)
 
     def stop_all(self) -> None:
         """Stop what runs; a batch that is cut off runs again at the next start."""
@@ -222,7 +222,7 @@ class _Running:
         was_active = query.isActive  # asked first, so that nothing is missed after the last look
         for progress in _progresses(query, state):
             state.update([progress])
-        if was_active or state.status in (Status.ENDED, Status.FAILED):
+        if was_active or state.status in (QueryStatus.ENDED, QueryStatus.FAILED):
             return
         failure = query.exception()
         if failure is None:

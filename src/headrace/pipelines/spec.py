@@ -23,7 +23,7 @@ DEAD_LETTERS: Final = "dead_letters"
 """Name of the sink for rows that meet no expectation; no other sink may have it."""
 
 
-class Mode(Enum):
+class OutputMode(Enum):
     """The output mode of a sink; names and meaning are Spark's, but for `overwrite` of a stream.
 
     There it means: after each micro-batch the table is the whole result, written anew.
@@ -127,7 +127,7 @@ class Sink:
     position: Position
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    mode: Mode | None = None
+    mode: OutputMode | None = None
     table: str | None = None
     partition_by: tuple[str, ...] = ()
     python: str | None = None

@@ -19,7 +19,7 @@ WRITTEN: Final = "headrace_written"
 """Name of the metric that a query counts its rows under, on their way to the sink."""
 
 
-class Status(enum.Enum):
+class QueryStatus(enum.Enum):
     """A query's life."""
 
     STARTING = "starting"
@@ -53,7 +53,7 @@ class QueryState:
     """
 
     name: str
-    status: Status = Status.STARTING
+    status: QueryStatus = QueryStatus.STARTING
     rows: int = 0
     written: int | None = None
     batches: int = 0
@@ -88,13 +88,13 @@ class QueryState:
             self._take(document)
 
     def fail(self, text: str) -> None:
-        self.status = Status.FAILED
+        self.status = QueryStatus.FAILED
         self.failure = text
         self.failures += 1
 
     def end(self) -> None:
-        if self.status is not Status.FAILED:
-            self.status = Status.ENDED
+        if self.status is not QueryStatus.FAILED:
+            self.status = QueryStatus.ENDED
 
     def news(self) -> list[Batch]:
         """Batches with rows since the last call."""
@@ -105,8 +105,8 @@ class QueryState:
         number, rows = int(document["batchId"]), int(document.get("numInputRows") or 0)
         written = written_of(document)
         has_rows = bool(rows or written)  # a window that closes is written without a row that is read
-        if self.status is Status.STARTING:
-            self.status = Status.RUNNING
+        if self.status is QueryStatus.STARTING:
+            self.status = QueryStatus.RUNNING
         self.timestamp = document.get("timestamp")
         if number < self._newest or (number == self._newest and not has_rows):
             self.lag = lag_of(document.get("sources", ())) if number == self._newest else self.lag

@@ -90,7 +90,7 @@ def _positive(name: str, values: dict[str, str]) -> float | None:
     return float(text)
 
 
-class Pace:
+class ReplayPace:
     """The pace of a replay: `due(now)` tells how many rows are due, from row `first` on; `now` in seconds of
     any clock.
     """
@@ -166,7 +166,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._clock = clock
         self._table: TableFiles | None = None
-        self._pace: Pace | None = None
+        self._pace: ReplayPace | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         return self._offset(1)
@@ -182,7 +182,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begin = self._next(start)
         if self._pace is None:
-            self._pace = Pace(self._opened(), self._options, begin - 1, self._clock())
+            self._pace = ReplayPace(self._opened(), self._options, begin - 1, self._clock())
         end = self._pace.due(self._clock()) + 1
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)

@@ -51,7 +51,7 @@ def _reduced_view(view: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
 copyreg.pickle(MappingProxyType, _reduced_view)  # options have some
 
 
-class Channel:
+class ChannelEnd:
     """One end. `is_over`: the other end is gone, and all it said was taken. `is_unheard`: it was gone when
     something was said."""
 
@@ -131,7 +131,7 @@ def _packed(message: object) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def pair() -> tuple[Channel, Channel]:
+def pair() -> tuple[ChannelEnd, ChannelEnd]:
     """Make the two ends of one channel."""
     here, there = socket.socketpair()
-    return Channel(here), Channel(there)
+    return ChannelEnd(here), ChannelEnd(there)

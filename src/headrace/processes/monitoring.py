@@ -25,7 +25,7 @@ from headrace.server.monitor.aggregate import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.processes.channel import Channel
+    from headrace.processes.channel import ChannelEnd
     from headrace.server.port import Runtime
     from headrace.server.snapshot import MonitoredServer
     from headrace.server.worker import Worker
@@ -59,7 +59,7 @@ class _Question:
 class SnapshotExchange:
     """The questions for snapshots that one process asks, and those that it is asked."""
 
-    def __init__(self, worker: Worker, channel: Channel) -> None:
+    def __init__(self, worker: Worker, channel: ChannelEnd) -> None:
         self._worker = worker
         self._channel = channel
         self._numbers = count(secrets.randbits(48))  # a process before this one may have asked too

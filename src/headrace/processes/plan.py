@@ -85,7 +85,7 @@ def _bound(place: ListenerAddress) -> socket.socket:
     return sock
 
 
-class Plan:
+class ProcessPlan:
     """The processes of one server: their ports, and what the options mean for each.
 
     Binds the ports that processes reach each other at, and holds those of clients against other programs; the

@@ -25,8 +25,8 @@ from headrace.conf.binding import load_options
 from headrace.conf.changes import changed_options, differences
 from headrace.conf.processes import count
 from headrace.errors import ConfigError, StartError
-from headrace.processes.channel import Channel, pair
-from headrace.processes.plan import Plan, shared_remotes
+from headrace.processes.channel import ChannelEnd, pair
+from headrace.processes.plan import ProcessPlan, shared_remotes
 from headrace.processes.worker import Share, work
 from headrace.server import files, logs
 from headrace.server.tls_contexts import make_contexts
@@ -76,7 +76,7 @@ class Child(Struct, eq=False):
 
     index: int
     pid: int
-    channel: Channel
+    channel: ChannelEnd
     since: float
     dials: tuple[int, ...]
     monitor_port: int | None
@@ -111,7 +111,7 @@ class Supervisor:
         self._is_ending = False
         self._exit_code = app.EXIT_OK
         self._monitor_port: int | None = None
-        self._plan = Plan(options, self._count)
+        self._plan = ProcessPlan(options, self._count)
         self._slots = mmap.mmap(-1, 8 * self._count)
         self._selector = selectors.DefaultSelector()
         self._told, self._tells = socket.socketpair()
@@ -213,7 +213,7 @@ class Supervisor:
         self._children[index] = child
         self._selector.register(here, selectors.EVENT_READ, child)
 
-    def _fork(self, index: int, options: Options, here: Channel, there: Channel, inherited: Any) -> int:
+    def _fork(self, index: int, options: Options, here: ChannelEnd, there: ChannelEnd, inherited: Any) -> int:
         """The id of the child. Raises: OSError."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until the child has let go of ours
         try:
@@ -227,7 +227,9 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         return pid
 
-    def _be_child(self, index: int, options: Options, here: Channel, there: Channel, inherited: Any) -> None:
+    def _be_child(
+        self, index: int, options: Options, here: ChannelEnd, there: ChannelEnd, inherited: Any
+    ) -> None:
         """Run a child; never returns. What is the parent's alone is given up first."""
         code = app.EXIT_FAILURE
         try:

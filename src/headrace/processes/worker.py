@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from headrace.cluster.mesh import Mesh
     from headrace.conf.options import Options
-    from headrace.processes.channel import Channel, Message
+    from headrace.processes.channel import ChannelEnd, Message
     from headrace.processes.plan import ListenerAddress
     from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
     from headrace.server.worker import JoiningServer
@@ -67,7 +67,7 @@ class Share:
 def work(
     options: Options,
     share: Share,
-    channel: Channel,
+    channel: ChannelEnd,
     inherited: Sequence[tuple[ListenerAddress, socket.socket]],
 ) -> int:
     """Serve until the parent says otherwise, or is gone; returns the exit code."""
@@ -101,7 +101,7 @@ class _ToParent(logging.Handler):
     `is_quiet`: what several processes would say alike is a line for debugging from all but the first.
     """
 
-    def __init__(self, channel: Channel, options: Options, *, is_first: bool) -> None:
+    def __init__(self, channel: ChannelEnd, options: Options, *, is_first: bool) -> None:
         super().__init__()
         self._channel = channel
         self._is_first = is_first
@@ -135,7 +135,7 @@ class WorkerProcess(app.Process):
         options: Options,
         handler: _ToParent,
         share: Share,
-        channel: Channel,
+        channel: ChannelEnd,
     ) -> None:
         super().__init__(options, handler)
         self._lines = handler

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.spark.notebook import Stream
+    from headrace.spark.notebook import NotebookStream
 
 __all__ = ["register", "stream"]
 
@@ -38,13 +38,13 @@ def stream(
     kind: str = "channel",
     spark: SparkSession | None = None,
     **options: str,
-) -> Stream:
+) -> NotebookStream:
     """A stored channel, or with `kind="stream"` a JetStream stream, as a notebook shows it: how much is in
     it, its last messages; `.df()` is its table.
 
     `options` are those of `format("nats")`, such as `clusterId`. No Spark is started before `.df()`.
     Raises: OptionError if an option cannot be used.
     """
-    from headrace.spark.notebook import Stream
+    from headrace.spark.notebook import NotebookStream
 
-    return Stream(name, url, spark, kind, options)
+    return NotebookStream(name, url, spark, kind, options)

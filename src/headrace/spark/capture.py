@@ -17,7 +17,7 @@ from headrace.client.codec import MessageBatch
 from headrace.errors import HeadraceError
 from headrace.spark.errors import CaptureError
 from headrace.spark.schema import arrow_schema, to_record_batch
-from headrace.spark.spool import Slice, Spool, SpoolFolder
+from headrace.spark.spool import Spool, SpoolFolder, SpoolSlice
 
 if TYPE_CHECKING:
     from headrace.spark.options import SourceOptions
@@ -93,7 +93,7 @@ class Capture:
             self._check()
             return self._spool.next - 1
 
-    def slices(self, first: int, end: int) -> tuple[Slice, ...]:
+    def slices(self, first: int, end: int) -> tuple[SpoolSlice, ...]:
         """Return the slices of the spool with the messages [first, end).
 
         Raises: DataLossError if they were given up already.

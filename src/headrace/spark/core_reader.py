@@ -30,7 +30,7 @@ from headrace.spark.capture import Capture
 from headrace.spark.errors import DataLossError
 from headrace.spark.offsets import CoreOffset
 from headrace.spark.schema import arrow_schema
-from headrace.spark.spool import Slice, read_slices
+from headrace.spark.spool import SpoolSlice, read_slices
 from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _log = logging.getLogger("headrace.spark")
 class CapturePartition(InputPartition):
     """Rows of the spool for one task; `shift` is added to the sequences found there."""
 
-    slices: tuple[Slice, ...]
+    slices: tuple[SpoolSlice, ...]
     shift: int = 0
 
 

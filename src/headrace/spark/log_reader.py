@@ -25,7 +25,7 @@ from headrace.engine.columns import ColumnsBuilder
 from headrace.errors import LogGone, StorageError
 from headrace.log.segment import base_of
 from headrace.log.store import list_logs, log_name
-from headrace.log.view import LogView, Slice, read_slice
+from headrace.log.view import LogView, ViewSlice, read_slice
 from headrace.protocol.columns import Columns, pack
 from headrace.spark.errors import StoredStreamError
 from headrace.spark.offsets import CHANNEL, StoredRange, range_between
@@ -58,7 +58,7 @@ class LogPartition(InputPartition):
     channel: str
     directory: str
     host: str
-    slice: Slice
+    slice: ViewSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Part:
     first: int
     end: int
 
-    def slices(self, count: int) -> list[Slice]:
+    def slices(self, count: int) -> list[ViewSlice]:
         return self.view.slices(self.first, self.end, count)
 
     @property
@@ -94,7 +94,7 @@ class LogBatchReader(StoredBatchReader):
             self._check_view(channel, directory, view, wanted)
             parts.append(_Part(channel, directory, view, wanted.first, min(wanted.end, sealed)))
             tails.append(replace(wanted, first=max(wanted.first, min(sealed, wanted.end))))
-        nothing = LogPartition(parts[0].channel, "", "", Slice(1, 1, 0, (), b""))
+        nothing = LogPartition(parts[0].channel, "", "", ViewSlice(1, 1, 0, (), b""))
         return [*self._slices(parts), *self._plan(tails, ())] or [nothing]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

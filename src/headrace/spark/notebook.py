@@ -32,7 +32,7 @@ SHOWN_BYTES: Final = 120
 """Characters of each message that are shown; the rest is an ellipsis."""
 
 
-class Stream:
+class NotebookStream:
     """One channel or stream; made by `headrace.spark.stream`."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Stream:
         return self._last(self.info(), count)
 
     def __repr__(self) -> str:
-        return f"Stream({self.name!r})"
+        return f"NotebookStream({self.name!r})"
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks; a server that cannot be asked is shown as such, since a display may not

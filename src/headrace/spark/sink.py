@@ -32,8 +32,8 @@ from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.sink_ledger import BatchLedger
-from headrace.spark.sink_options import Guarantee, Target
-from headrace.spark.sink_rows import Identity, Limits, RowReader, check_sink_columns, chosen
+from headrace.spark.sink_options import Guarantee, SinkTarget
+from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, check_sink_columns, chosen
 from headrace.spark.stored_link import Idle
 from headrace.subjects.grammar import matches
 
@@ -69,7 +69,7 @@ class SinkCommit(WriterCommitMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TaskSurroundings:
     """The world of a task; tests bring their own."""
 
     open: Callable[[], Connection]
@@ -78,11 +78,11 @@ class Surroundings:
     pause: Callable[[float], object] = time.sleep
 
 
-def surroundings(options: SinkOptions) -> Surroundings:
+def surroundings(options: SinkOptions) -> TaskSurroundings:
     """Real connections, kept in this process between tasks."""
     server = options.server
     key = server.connection_key()
-    return Surroundings(
+    return TaskSurroundings(
         lambda: _idle.take(key) or connect(server.url, server.connect_options()),
         lambda connection: _idle.give(key, connection),
     )
@@ -99,7 +99,7 @@ class _Fence:
 class SinkTask:
     """One attempt of one task."""
 
-    def __init__(self, options: SinkOptions, rows: Identity, token: str, world: Surroundings) -> None:
+    def __init__(self, options: SinkOptions, rows: RowsIdentity, token: str, world: TaskSurroundings) -> None:
         """Prepare one attempt. `token` is the same for all tasks of one run of a query or of one write."""
         self._options = options
         self._rows = rows
@@ -147,7 +147,7 @@ class SinkTask:
             window=self._options.max_in_flight,
         )
 
-    def _prepare(self) -> tuple[Connection, Wire, Limits]:
+    def _prepare(self) -> tuple[Connection, Wire, PublishLimits]:
         """A connection, and what is to be known before the first row."""
         while True:
             connection = None
@@ -166,14 +166,14 @@ class SinkTask:
                 self._patience.over()
                 return connection, wire, limits
 
-    def _meet(self, connection: Connection) -> tuple[Wire, Limits]:
+    def _meet(self, connection: Connection) -> tuple[Wire, PublishLimits]:
         options, most = self._options, connection.max_payload
-        if options.target is Target.SUBJECT:
-            return CoreWire(), Limits(most)
-        if options.target is Target.CHANNEL:
+        if options.target is SinkTarget.SUBJECT:
+            return CoreWire(), PublishLimits(most)
+        if options.target is SinkTarget.CHANNEL:
             name = f"headrace-spark-{secrets.token_hex(8)}"
             streaming = StreamingWire(options.server.cluster_id, name)
-            return streaming, Limits(most, overhead=streaming.overhead)
+            return streaming, PublishLimits(most, overhead=streaming.overhead)
         api = JetStreamApi(connection, options.api_prefix)
         facts = self._facts(api)
         exactly = options.guarantee is Guarantee.EXACTLY_ONCE
@@ -193,7 +193,7 @@ class SinkTask:
         )
         if facts.max_message >= 0:
             most = min(most, facts.max_message)
-        return wire, Limits(most, refusal=lambda subject: _refusal(facts, subject))
+        return wire, PublishLimits(most, refusal=lambda subject: _refusal(facts, subject))
 
     def _facts(self, api: JetStreamApi) -> StreamFacts:
         name = self._options.name or ""
@@ -319,7 +319,7 @@ class _Writer:
     options: SinkOptions
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    def _write(self, identity: Identity, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
+    def _write(self, identity: RowsIdentity, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
         return SinkTask(self.options, identity, self.token, surroundings(self.options)).run(iterator)
 
     def _report(self, what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -343,7 +343,7 @@ class NatsBatchWriter(_Writer, DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish one partition. Runs in executors. Raises: SinkError, RowError."""
         return self._write(
-            Identity(self.options.write_id or self.token, 0, _context().partitionId()), iterator
+            RowsIdentity(self.options.write_id or self.token, 0, _context().partitionId()), iterator
         )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -381,7 +381,7 @@ class NatsStreamWriter(_Writer, DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if query is None or batch is None:
             raise SinkError("Spark does not say which query and batch this task belongs to")
-        return self._write(Identity(query, int(batch), context.partitionId()), iterator)
+        return self._write(RowsIdentity(query, int(batch), context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._report(f"batch {batchId}", messages)

@@ -21,7 +21,7 @@ from headrace.spark.errors import SinkError
 
 if TYPE_CHECKING:
     from headrace.client.jetstream_api import JetStreamApi, StreamFacts
-    from headrace.spark.sink_rows import Identity
+    from headrace.spark.sink_rows import RowsIdentity
 
 _VERSION: Final = 1
 
@@ -42,7 +42,7 @@ class BatchLedger:
         self._api = api
         self._bucket = bucket
 
-    def begin(self, facts: StreamFacts, rows: Identity, token: str, attempt: str) -> Begun | None:
+    def begin(self, facts: StreamFacts, rows: RowsIdentity, token: str, attempt: str) -> Begun | None:
         """Note that a task begins; what was noted before if some of its rows may be stored already.
 
         `token` is the same for all tasks of one run, `attempt` is this one's alone.
@@ -58,7 +58,7 @@ class BatchLedger:
             return None
         return batch
 
-    def holds(self, facts: StreamFacts, rows: Identity, attempt: str) -> bool:
+    def holds(self, facts: StreamFacts, rows: RowsIdentity, attempt: str) -> bool:
         """True if no other attempt of the task has begun since this one did."""
         seen = self._last(_mark(facts, rows), facts.replicas)
         return seen is not None and seen[1].get("attempt") == attempt
@@ -139,9 +139,9 @@ class BatchLedger:
         return f"$KV.{self._bucket}.{key}"
 
 
-def _key(facts: StreamFacts, rows: Identity) -> str:
+def _key(facts: StreamFacts, rows: RowsIdentity) -> str:
     return f"{rows.write}.{blake2b(facts.name.encode(), digest_size=6).hexdigest()}"
 
 
-def _mark(facts: StreamFacts, rows: Identity) -> str:
+def _mark(facts: StreamFacts, rows: RowsIdentity) -> str:
     return f"{_key(facts, rows)}.p{rows.partition}"

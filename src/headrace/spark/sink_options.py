@@ -27,7 +27,7 @@ _STREAMS: Final = ("stream",)
 """The targets of options that are about message ids."""
 
 
-class Target(enum.Enum):
+class SinkTarget(enum.Enum):
     """The kind of place that messages are written to."""
 
     STREAM = "stream"
@@ -44,13 +44,13 @@ class Guarantee(enum.Enum):
 
 
 STRONGEST: Final = {
-    Target.STREAM: Guarantee.EXACTLY_ONCE,
-    Target.CHANNEL: Guarantee.AT_LEAST_ONCE,
-    Target.SUBJECT: Guarantee.BEST_EFFORT,
+    SinkTarget.STREAM: Guarantee.EXACTLY_ONCE,
+    SinkTarget.CHANNEL: Guarantee.AT_LEAST_ONCE,
+    SinkTarget.SUBJECT: Guarantee.BEST_EFFORT,
 }
 
 
-class Mode(enum.Enum):
+class MalformedRows(enum.Enum):
     """The treatment of a row that cannot be a message."""
 
     FAIL_FAST = "failfast"
@@ -91,8 +91,8 @@ def _choice(name: str, text: str, kind: type[_Kind]) -> _Kind:
         ) from None
 
 
-def _mode(name: str, text: str) -> Mode:
-    return _choice(name, text, Mode)
+def _mode(name: str, text: str) -> MalformedRows:
+    return _choice(name, text, MalformedRows)
 
 
 def _in_flight(name: str, text: str) -> int:
@@ -108,7 +108,7 @@ class SinkOptions:
     `name` is the stream or channel, `subject` that of every row.
     """
 
-    target: Target
+    target: SinkTarget
     name: str | None = made_of(
         None,
         Option(
@@ -174,11 +174,11 @@ class SinkOptions:
         of=_STREAMS,
         read=_word,
     )
-    mode: Mode = option(
-        Mode.FAIL_FAST,
+    mode: MalformedRows = option(
+        MalformedRows.FAIL_FAST,
         "word",
         "A row that cannot be a message: `failfast`, or `dropmalformed` and count it",
-        shown_default=Mode.FAIL_FAST.value,
+        shown_default=MalformedRows.FAIL_FAST.value,
         read=_mode,
     )
     max_in_flight: int = option(
@@ -197,7 +197,7 @@ class SinkOptions:
     @property
     def title(self) -> str:
         """The target, for texts."""
-        if self.target is Target.CHANNEL:
+        if self.target is SinkTarget.CHANNEL:
             return f"channel {self.name or 'by row'} of cluster {self.server.cluster_id}"
         return f"{self.target.value} {self.name or self.subject or 'by row'}"
 
@@ -219,9 +219,9 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name in values:
         _check_name(name)
     target = _target(values)
-    if target is not Target.STREAM:
+    if target is not SinkTarget.STREAM:
         _refuse_strange(values, target)
-    if target is not Target.CHANNEL and "clusterid" in connection:
+    if target is not SinkTarget.CHANNEL and "clusterid" in connection:
         raise OptionError("option clusterId goes with option channel")
     options = SinkOptions(
         target=target,
@@ -245,12 +245,12 @@ def _check_name(name: str) -> None:
     raise OptionError(f'option {name} is not known to format("nats") for writing: {hint}')
 
 
-def _target(values: Mapping[str, str]) -> Target:
-    stated = _choice("target", values["target"], Target) if "target" in values else None
-    named = [kind for kind in (Target.STREAM, Target.CHANNEL) if values.get(kind.value)]
+def _target(values: Mapping[str, str]) -> SinkTarget:
+    stated = _choice("target", values["target"], SinkTarget) if "target" in values else None
+    named = [kind for kind in (SinkTarget.STREAM, SinkTarget.CHANNEL) if values.get(kind.value)]
     if len(named) > 1:
         raise OptionError("options stream and channel exclude each other: a query writes to one target")
-    found = named[0] if named else stated or (Target.SUBJECT if values.get("subject") else None)
+    found = named[0] if named else stated or (SinkTarget.SUBJECT if values.get("subject") else None)
     if found is None:
         raise OptionError(
             "option stream, channel or subject is missing: say what to write to, or set target to channel or "
@@ -260,14 +260,14 @@ def _target(values: Mapping[str, str]) -> Target:
         raise OptionError(
             f"option target is {stated.value if stated else ''}, and option {found.value} is set"
         )
-    if found is Target.STREAM and not named:
+    if found is SinkTarget.STREAM and not named:
         raise OptionError("option target stream needs option stream: the name of the JetStream stream")
-    if found is Target.CHANNEL and values.get("subject"):
+    if found is SinkTarget.CHANNEL and values.get("subject"):
         raise OptionError("option subject goes with streams and core subjects; a channel is its own subject")
     return found
 
 
-def _refuse_strange(values: Mapping[str, str], target: Target) -> None:
+def _refuse_strange(values: Mapping[str, str], target: SinkTarget) -> None:
     for entry in SINK_OPTIONS:
         if entry.of == _STREAMS and entry.name.lower() in values:
             raise OptionError(
@@ -275,18 +275,18 @@ def _refuse_strange(values: Mapping[str, str], target: Target) -> None:
             )
 
 
-def _name(values: Mapping[str, str], target: Target) -> str | None:
-    name = values.get(target.value) if target is not Target.SUBJECT else None
+def _name(values: Mapping[str, str], target: SinkTarget) -> str | None:
+    name = values.get(target.value) if target is not SinkTarget.SUBJECT else None
     if not name:
         return None
-    if target is Target.CHANNEL:
+    if target is SinkTarget.CHANNEL:
         return _literal("channel", name)
     if any(character in " \t\r\n.*>/\\" for character in name):
         raise OptionError(f"option stream: {name!r} is not the name of a JetStream stream")
     return name
 
 
-def _guarantee(values: Mapping[str, str], target: Target) -> Guarantee:
+def _guarantee(values: Mapping[str, str], target: SinkTarget) -> Guarantee:
     order = list(Guarantee)
     strongest = STRONGEST[target]
     text = values.get("deliveryguarantee")
@@ -294,9 +294,9 @@ def _guarantee(values: Mapping[str, str], target: Target) -> Guarantee:
     if order.index(wanted) < order.index(strongest):
         raise OptionError(
             f"option deliveryGuarantee: a {target.value} cannot give {wanted.value}, {strongest.value} is "
-            "the most" + (" (exactly-once needs a JetStream stream)" if target is Target.CHANNEL else "")
+            "the most" + (" (exactly-once needs a JetStream stream)" if target is SinkTarget.CHANNEL else "")
         )
-    if wanted is Guarantee.BEST_EFFORT and target is not Target.SUBJECT:
+    if wanted is Guarantee.BEST_EFFORT and target is not SinkTarget.SUBJECT:
         raise OptionError(
             f"option deliveryGuarantee: best-effort is for core subjects; a {target.value} acknowledges"
         )
@@ -304,7 +304,7 @@ def _guarantee(values: Mapping[str, str], target: Target) -> Guarantee:
 
 
 def _check_ids(options: SinkOptions) -> None:
-    if options.target is not Target.STREAM:
+    if options.target is not SinkTarget.STREAM:
         return
     given = [bool(options.id_column), bool(options.key_columns), options.positional_ids].count(True)
     if given > 1:

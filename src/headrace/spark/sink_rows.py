@@ -25,7 +25,7 @@ from headrace.client.headers import encode_headers
 from headrace.client.pipeline import Columns
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.schema import COLUMNS
-from headrace.spark.sink_options import Guarantee, Mode, Target
+from headrace.spark.sink_options import Guarantee, MalformedRows, SinkTarget
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _SUBJECTS_KEPT: Final = 1 << 16  # checked subjects remembered; then they are ch
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PublishLimits:
     """The limits of the server.
 
     `max_bytes` is header plus payload; `overhead` what the wire adds for a subject; `refusal` why a subject
@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RowsIdentity:
     """The identity of a set of rows. `write` is the query's or the write's name."""
 
     write: str
@@ -80,7 +80,7 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
     keys = options.key_columns
     if "data" not in kinds:
         raise OptionError("column data is missing: it holds the payload, binary or string")
-    fixed = options.name if options.target is Target.CHANNEL else options.subject
+    fixed = options.name if options.target is SinkTarget.CHANNEL else options.subject
     if fixed is None and "subject" not in kinds:
         raise OptionError("column subject is missing, and option subject is not set")
     for name, kind in kinds.items():
@@ -122,11 +122,11 @@ def _check_type(name: str, kind: DataType) -> None:
 class RowReader:
     """Arrow batches of one task in their order, as columns of messages."""
 
-    def __init__(self, options: SinkOptions, identity: Identity, limits: Limits) -> None:
+    def __init__(self, options: SinkOptions, identity: RowsIdentity, limits: PublishLimits) -> None:
         self._options = options
         self._limits = limits
         self._identity = identity
-        self._fixed = (options.name if options.target is Target.CHANNEL else options.subject) or ""
+        self._fixed = (options.name if options.target is SinkTarget.CHANNEL else options.subject) or ""
         self._subjects: dict[bytes, str | None] = {}
         self._keys: set[bytes] = set()
         self._row = 0
@@ -151,7 +151,7 @@ class RowReader:
     def _good(self, columns: Columns, bad: dict[int, str]) -> Columns:
         if not bad:
             return columns
-        if self._options.mode is Mode.FAIL_FAST:
+        if self._options.mode is MalformedRows.FAIL_FAST:
             row = min(bad)
             raise RowError(
                 f"row {self._row + row} of partition {self._identity.partition}: {bad[row]} "
@@ -210,7 +210,7 @@ class RowReader:
         for row, reply in enumerate(replies):
             if reply is None:
                 continue
-            if self._options.target is Target.STREAM:
+            if self._options.target is SinkTarget.STREAM:
                 bad.setdefault(row, "column reply: a stream takes none, it acknowledges to its publisher")
             elif not is_valid_subject(reply) or not is_valid_literal(reply):
                 bad.setdefault(row, f"column reply: {reply.decode()!r} is no subject to answer to")
@@ -233,7 +233,7 @@ class RowReader:
         return lines
 
     def _lines(self, entries: Sequence[tuple[str, Any]]) -> bytes:
-        if self._options.target is Target.CHANNEL:
+        if self._options.target is SinkTarget.CHANNEL:
             raise ValueError("messages of NATS Streaming carry no headers")
         for name, values in entries:
             if values is None or (isinstance(values, list) and None in values):

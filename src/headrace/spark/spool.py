@@ -39,7 +39,7 @@ _JANITOR: Final = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SpoolSlice:
     """Rows of one segment: of the record batches in [start, end), less `skip` rows, at most `rows`."""
 
     path: str
@@ -92,7 +92,7 @@ class Spool:
         self.next += batch.num_rows
         segment.next = self.next
 
-    def slices(self, first: int, end: int) -> tuple[Slice, ...]:
+    def slices(self, first: int, end: int) -> tuple[SpoolSlice, ...]:
         """Return the slices of files with the sequences [first, end).
 
         Raises: DataLossError if they are not here.
@@ -109,7 +109,9 @@ class Spool:
             high = bisect.bisect_left(segment.firsts, stop)
             byte_end = segment.starts[high] if high < len(segment.starts) else segment.size
             found.append(
-                Slice(str(segment.path), segment.starts[low], byte_end, at - segment.firsts[low], stop - at)
+                SpoolSlice(
+                    str(segment.path), segment.starts[low], byte_end, at - segment.firsts[low], stop - at
+                )
             )
             at = stop
             if at == end:
@@ -146,7 +148,7 @@ class Spool:
         self.size += data.size
 
 
-def read_slices(slices: tuple[Slice, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_slices(slices: tuple[SpoolSlice, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows, in order; memory-mapped, so nothing is copied here. Raises: DataLossError."""
     for part in slices:
         try:
@@ -162,7 +164,7 @@ def read_slices(slices: tuple[Slice, ...], schema: pa.Schema) -> Iterator[pa.Rec
             yield from _cut(pa.ipc.MessageReader.open_stream(pa.BufferReader(body)), part, schema)
 
 
-def _cut(messages: Any, part: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _cut(messages: Any, part: SpoolSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     skip, wanted = part.skip, part.rows
     while wanted:
         batch = pa.ipc.read_record_batch(messages.read_next_message(), schema)

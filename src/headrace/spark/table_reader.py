@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from headrace.spark.options import SourceOptions
     from headrace.spark.stored_link import StoredLink
-    from headrace.tables.manifest import DataFile, Manifest, Ranges
+    from headrace.tables.manifest import DataFile, Ranges, TableManifest
 
 FOOTERS: Final = 4
 """The files for each task above which tasks are whole files: no footer is read for the plan."""
@@ -69,7 +69,7 @@ class _Part:
     """The part of one table that is read, and of the channel behind it."""
 
     table: Table
-    manifest: Manifest
+    manifest: TableManifest
     wanted: RowSelection
     tail: StoredRange
 
@@ -167,7 +167,7 @@ class TableBatchReader(StoredBatchReader):
 
     # ---- the plan ---------------------------------------------------------------------------
 
-    def _tables(self) -> list[tuple[Table, Manifest]]:
+    def _tables(self) -> list[tuple[Table, TableManifest]]:
         """The tables to read. Raises: TableError, StoredStreamError."""
         assert self._options.path is not None
         found = {}
@@ -180,7 +180,7 @@ class TableBatchReader(StoredBatchReader):
                 raise StoredStreamError(f"there is no table of channel {name} in {self._options.path}")
         return [found[name] for name in names]
 
-    def _part(self, table: Table, manifest: Manifest) -> _Part:
+    def _part(self, table: Table, manifest: TableManifest) -> _Part:
         """Plan the part of a table that is read, and of the channel behind it.
 
         Raises: StoredStreamError, DataLossError, OptionError.
@@ -208,7 +208,7 @@ class TableBatchReader(StoredBatchReader):
         return _Part(table, manifest, _wanted(begin, min(end, manifest.next), bounds), tail)
 
     def _place_in(
-        self, table: Table, manifest: Manifest, option: str, default: Edge, state: StoredState
+        self, table: Table, manifest: TableManifest, option: str, default: Edge, state: StoredState
     ) -> int:
         given = self._options.starting if option == "startingOffsets" else self._options.ending
         start = start_of(manifest.stream, given, default)
@@ -256,7 +256,7 @@ class TableBatchReader(StoredBatchReader):
 
     # ---- behind the tables ------------------------------------------------------------------
 
-    def _state_behind(self, table: Table, manifest: Manifest) -> StoredState | None:
+    def _state_behind(self, table: Table, manifest: TableManifest) -> StoredState | None:
         """Ask for the state of a table's stream; None if it is not needed. Raises: StoredStreamError."""
         name, where = manifest.stream, table.store.location
         state = None
@@ -287,7 +287,7 @@ class TableBatchReader(StoredBatchReader):
             replace(self._options, path=self._options.log_path, channels=(name,)), self._schema, self._link
         ).logs()
 
-    def _check_log(self, table: Table, manifest: Manifest, directory: Path, view: LogView) -> None:
+    def _check_log(self, table: Table, manifest: TableManifest, directory: Path, view: LogView) -> None:
         """The last archived message that the log still has is the same there. Raises: StoredStreamError."""
         if not manifest.files:
             return
@@ -338,7 +338,7 @@ class FilteringTableReader(TableBatchReader):
         return filters
 
 
-def _first(manifest: Manifest) -> int:
+def _first(manifest: TableManifest) -> int:
     """The first sequence that a table has; the next one of an empty table."""
     return manifest.files[0].first if manifest.files else manifest.next
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from headrace.tables.columns import to_arrow
 from headrace.tables.errors import SourceChanged, SourceMissing, TableConflict
 from headrace.tables.files import FileLimits, FileWriter
-from headrace.tables.manifest import DataFile, Manifest, Ranges, Retired, add_ranges, without
+from headrace.tables.manifest import DataFile, Ranges, Retired, TableManifest, add_ranges, without
 from headrace.tables.retention import STREAM, age_of, keep_in_step
 from headrace.tables.rewrite import merge_tail
 
@@ -31,7 +31,7 @@ MOST_GAPS: Final = 4096
 """Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
 
 
-class Progress(Struct, frozen=True):
+class ArchiveProgress(Struct, frozen=True):
     """The progress of a run: the sequences of the span that it works on, the rows and bytes that it
     committed.
     """
@@ -94,7 +94,7 @@ def archive(
     retain: str | None = None,
     restart: bool = False,
     limits: FileLimits | None = None,
-    progress: Callable[[Progress], object] = lambda _progress: None,
+    progress: Callable[[ArchiveProgress], object] = lambda _progress: None,
 ) -> ArchiveReport:
     """Bring a table up to where its stream is now, making it when there is none.
 
@@ -122,7 +122,7 @@ def archive_and_merge(
     retain: str | None = None,
     restart: bool = False,
     limits: FileLimits | None = None,
-    progress: Callable[[Progress], object] = lambda _progress: None,
+    progress: Callable[[ArchiveProgress], object] = lambda _progress: None,
 ) -> ArchiveReport:
     """Archive as `archive` does, again and again: also merges the small files that this makes.
 
@@ -144,7 +144,7 @@ class _Run:
         writer: TableWriter,
         source: SegmentSource,
         limits: FileLimits,
-        progress: Callable[[Progress], object],
+        progress: Callable[[ArchiveProgress], object],
     ) -> None:
         self.limits = limits
         self.report = ArchiveReport(source.stream)
@@ -164,9 +164,9 @@ class _Run:
         """Find the table or make it; begin it again, or set another rule, where that is asked for."""
         stream, state = self._source.stream, self._state
 
-        def change(current: Manifest | None) -> Manifest:
+        def change(current: TableManifest | None) -> TableManifest:
             if current is None:
-                return Manifest(0, stream, state.created_ns, state.first_sequence, retain or STREAM)
+                return TableManifest(0, stream, state.created_ns, state.first_sequence, retain or STREAM)
             self._check_same(current, restart=restart)
             if current.created_ns != state.created_ns:
                 current = begun_again(current, state, self._writer.table.clock())
@@ -178,7 +178,7 @@ class _Run:
             self._writer.settle(found)
         self._span = _Span(found.next, found.next, state.last_sequence + 1)
 
-    def _check_same(self, table: Manifest, *, restart: bool) -> None:
+    def _check_same(self, table: TableManifest, *, restart: bool) -> None:
         where, stream, state = self._writer.store.location, self._source.stream, self._state
         if table.stream != stream:
             raise SourceChanged(f"{where} is the table of stream {table.stream}, not of {stream}")
@@ -224,14 +224,14 @@ class _Run:
 
     def _show(self) -> None:
         span, report = self._span, self.report
-        self._progress(Progress(span.first, span.at, span.end, report.rows, report.bytes))
+        self._progress(ArchiveProgress(span.first, span.at, span.end, report.rows, report.bytes))
 
     def _commit(self, file: DataFile | None, first: int, end: int) -> None:
         """Add a file (None: nothing was there) and say that everything below `end` is archived."""
         store, report = self._writer.store, self.report
         report.damaged = add_ranges(report.damaged, tuple(self._span.damaged))
 
-        def change(current: Manifest | None) -> Manifest:
+        def change(current: TableManifest | None) -> TableManifest:
             if current is None or current.next != first:
                 raise TableConflict(f"{store.location}: another archiver was quicker")
             return replace(
@@ -254,11 +254,11 @@ class _Run:
             report.files += 1
 
 
-def begun_again(table: Manifest, state: SourceState, now_ns: int) -> Manifest:
+def begun_again(table: TableManifest, state: SourceState, now_ns: int) -> TableManifest:
     """The table of a stream that was made again: empty, and what it had is to be removed."""
     gone = tuple(Retired(one.path, one.first, one.last, now_ns, True) for one in table.files)
     erased = tuple(replace(one, erase=True) for one in table.retired)
-    fresh = Manifest(0, table.stream, state.created_ns, state.first_sequence, table.retain)
+    fresh = TableManifest(0, table.stream, state.created_ns, state.first_sequence, table.retain)
     return replace(
         fresh, version=table.version, commit=table.commit, lineage=table.lineage, retired=gone + erased
     )

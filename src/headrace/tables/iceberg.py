@@ -18,7 +18,7 @@ from headrace.tables.errors import IcebergError
 from headrace.tables.open import table_name
 
 if TYPE_CHECKING:
-    from headrace.tables.manifest import Manifest
+    from headrace.tables.manifest import TableManifest
     from headrace.tables.table import Table
 
 NAMESPACE: Final = "headrace"
@@ -71,7 +71,7 @@ def sync(table: Table, catalog: Any) -> tuple[str, int, int]:
     raise IcebergError(f"{table.store.location}: the Iceberg catalog says: {_line(failure)}") from failure
 
 
-def _sync(table: Table, manifest: Manifest, catalog: Any) -> tuple[str, int, int]:
+def _sync(table: Table, manifest: TableManifest, catalog: Any) -> tuple[str, int, int]:
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
     made = _table(table, manifest, catalog)
@@ -101,7 +101,7 @@ def _sync(table: Table, manifest: Manifest, catalog: Any) -> tuple[str, int, int
     return name, len(new), len(gone)
 
 
-def _table(table: Table, manifest: Manifest, catalog: Any) -> Any:
+def _table(table: Table, manifest: TableManifest, catalog: Any) -> Any:
     """The Iceberg table, made when it is not there. Raises: IcebergError for one of other files."""
     from pyiceberg.exceptions import NoSuchTableError
 

@@ -55,7 +55,7 @@ class Retired(Struct, frozen=True):
     erase: bool
 
 
-class Manifest(Struct, frozen=True):
+class TableManifest(Struct, frozen=True):
     """One version of a table. Files are in order of their sequences, which never overlap."""
 
     version: int
@@ -91,14 +91,14 @@ class Manifest(Struct, frozen=True):
         return sum(file.bytes for file in self.files)
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: TableManifest) -> bytes:
     """The JSON of a version, with a checksum of the rest."""
     document = {"format": FORMAT, **to_builtins(manifest)}
     document["sha256"] = _checksum(document)
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
-def decode(data: bytes, where: str) -> Manifest:
+def decode(data: bytes, where: str) -> TableManifest:
     """Read a manifest. Raises: TableDamaged naming `where`; UnsupportedError for a later format."""
     try:
         document = json.loads(data)
@@ -124,11 +124,11 @@ def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _manifest(document: dict[str, Any]) -> Manifest:
-    known = set(Manifest.__struct_fields__)
+def _manifest(document: dict[str, Any]) -> TableManifest:
+    known = set(TableManifest.__struct_fields__)
     if set(document) != known:
         raise ValueError(f"keys {', '.join(sorted(set(document) ^ known))}")
-    return Manifest(
+    return TableManifest(
         **{
             **document,
             "files": tuple(DataFile(**one) for one in document["files"]),
@@ -144,7 +144,7 @@ def _ranges(given: Any) -> Ranges:
     return tuple((int(low), int(high)) for low, high in given)
 
 
-def _check(manifest: Manifest) -> None:
+def _check(manifest: TableManifest) -> None:
     """Check the rules that every version keeps. Raises: ValueError."""
     for file in manifest.files:
         if not (0 < file.first <= file.last < manifest.next and 0 < file.rows <= file.last - file.first + 1):

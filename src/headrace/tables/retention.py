@@ -21,7 +21,7 @@ from headrace.tables.rewrite import remove_rows
 
 if TYPE_CHECKING:
     from headrace.tables.files import FileLimits
-    from headrace.tables.manifest import DataFile, Manifest, Ranges
+    from headrace.tables.manifest import DataFile, Ranges, TableManifest
     from headrace.tables.source import SegmentSource, SourceState
     from headrace.tables.table import TableWriter
 
@@ -59,7 +59,7 @@ def keep_in_step(writer: TableWriter, source: SegmentSource, limits: FileLimits)
     return removed + _remove_deleted(writer, source, state, limits)
 
 
-def _state(source: SegmentSource, manifest: Manifest) -> SourceState:
+def _state(source: SegmentSource, manifest: TableManifest) -> SourceState:
     state = source.state()
     if state is None or state.created_ns != manifest.created_ns:
         raise SourceChanged(f"stream {manifest.stream} was deleted while it was archived")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.objects.port import ObjectStore
-    from headrace.tables.manifest import DataFile, Manifest
+    from headrace.tables.manifest import DataFile, TableManifest
     from headrace.tables.table import Table
 
 SCAN_ROWS: Final = 32_768
@@ -152,7 +152,7 @@ def _rows(
                 yield batch.slice(low, high - low)
 
 
-def sequence_at(table: Table, manifest: Manifest, time_ns: int) -> int | None:
+def sequence_at(table: Table, manifest: TableManifest, time_ns: int) -> int | None:
     """The first sequence stored at that time or later; None when the table has none. Raises: as `scan`."""
     wanted = RowSelection(1, manifest.next, since_ns=time_ns)
     for batch in scan(table, manifest.files, wanted, ["sequence", "timestamp_ns"]):

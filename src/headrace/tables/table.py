@@ -20,7 +20,7 @@ from headrace.objects.errors import KeyExists, KeyMissing
 from headrace.objects.local import DRAFTS
 from headrace.tables.errors import TableConflict, TableDamaged, TableMissing
 from headrace.tables.files import FILE_NAME, REPLACED, read
-from headrace.tables.manifest import LINEAGE, MANIFESTS, DataFile, Manifest, Retired, decode, encode
+from headrace.tables.manifest import LINEAGE, MANIFESTS, DataFile, Retired, TableManifest, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +48,7 @@ class Table:
         self.store: Final = store
         self.clock: Final = clock
 
-    def newest(self) -> Manifest | None:
+    def newest(self) -> TableManifest | None:
         """The version that is in force; None when there is no table yet."""
         for _ in range(ATTEMPTS):
             numbers = self._versions()
@@ -65,7 +65,7 @@ class Table:
             return manifest
         raise TableConflict(f"{self.store.location}: it changes faster than it can be read")
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> TableManifest:
         """The version that is in force. Raises: TableMissing."""
         manifest = self.newest()
         if manifest is None:
@@ -110,7 +110,7 @@ class TableWriter:
         self.store: Final = table.store
         self.is_alone: Final = is_alone
 
-    def commit(self, change: Callable[[Manifest | None], Manifest]) -> Manifest:
+    def commit(self, change: Callable[[TableManifest | None], TableManifest]) -> TableManifest:
         """Make the next version of what `change` says of the newest; it is durable and in force on return.
 
         `change` may be called several times, with later versions, and raises TableConflict when it no longer
@@ -141,13 +141,13 @@ class TableWriter:
                 self.store.delete(key)
         raise TableConflict(f"{self.store.location}: other writers were quicker {ATTEMPTS} times")
 
-    def swap(self, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool) -> Manifest:
+    def swap(self, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool) -> TableManifest:
         """Put `new` files in place of `old` ones and take those away. `erase`: they hold removed rows.
 
         Raises: TableConflict when another writer replaced one of them first; the new files are removed then.
         """
 
-        def change(current: Manifest | None) -> Manifest:
+        def change(current: TableManifest | None) -> TableManifest:
             return swapped(current, old, new, erase=erase, now_ns=self.table.clock())
 
         try:
@@ -159,7 +159,7 @@ class TableWriter:
         self.settle(made)
         return made
 
-    def settle(self, manifest: Manifest) -> None:
+    def settle(self, manifest: TableManifest) -> None:
         """Files that are no longer part of the table leave its directory: removed, or out of plain sight."""
         present = {entry.key for entry in self.store.list_folder().objects}
         for one in manifest.retired:
@@ -190,7 +190,7 @@ class TableWriter:
         """
         now = self.table.clock()
 
-        def change(current: Manifest | None) -> Manifest:
+        def change(current: TableManifest | None) -> TableManifest:
             assert current is not None
             kept = tuple(one for one in current.retired if not one.erase and one.at_ns > now - older_than_ns)
             return replace(current, retired=kept)
@@ -202,7 +202,7 @@ class TableWriter:
         age = older_than_ns if self.is_alone else max(older_than_ns, ORPHAN_AGE_NS)
         return self._clear(manifest, before_ns=None if self.is_alone else now - age)
 
-    def _clear(self, manifest: Manifest | None, before_ns: int | None) -> int:
+    def _clear(self, manifest: TableManifest | None, before_ns: int | None) -> int:
         """Remove what `manifest` does not name; `before_ns`: only what is older."""
         named = {file.path for file in manifest.files} if manifest else set()
         replaced = {f"{REPLACED}/{one.path}" for one in manifest.retired} if manifest else set()
@@ -229,8 +229,13 @@ def version_key(version: int) -> str:
 
 
 def swapped(
-    current: Manifest | None, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool, now_ns: int
-) -> Manifest:
+    current: TableManifest | None,
+    old: Sequence[DataFile],
+    new: Sequence[DataFile],
+    *,
+    erase: bool,
+    now_ns: int,
+) -> TableManifest:
     """Return a manifest with other files.
 
     `current` with `new` files in place of `old` ones. Raises: TableConflict when `old` are not its.

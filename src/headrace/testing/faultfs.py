@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias,
 
 from msgspec import Struct, field
 
-from headrace.log.filesystem import Mode, read_file
+from headrace.log.filesystem import FileMode, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -149,7 +149,7 @@ class _Directory(Struct, eq=False):
 
 class _Handle(Struct):
     inode: _Inode
-    mode: Mode
+    mode: FileMode
     locked: bool = False
 
 
@@ -231,13 +231,13 @@ class MemoryFileSystem:
     # The port
 
     @_locked
-    def open(self, path: Path, mode: Mode) -> int:
+    def open(self, path: Path, mode: FileMode) -> int:
         directory = self._directory(path.parent)
         node = directory.entries.get(path.name)
         if isinstance(node, _Directory):
             raise _error(errno.EISDIR, path)
         if node is None:
-            if mode not in (Mode.APPEND, Mode.CREATE):
+            if mode not in (FileMode.APPEND, FileMode.CREATE):
                 raise _error(errno.ENOENT, path)
             node = _Inode()
             directory.change({path.name: node})
@@ -256,16 +256,16 @@ class MemoryFileSystem:
 
     @_locked
     def write(self, handle: int, data: Bytes) -> int:
-        inode = self._handle(handle, Mode.APPEND).inode
+        inode = self._handle(handle, FileMode.APPEND).inode
         return self._write(inode, bytes(data), len(inode.data))
 
     @_locked
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
-        return self._write(self._handle(handle, Mode.CREATE, Mode.UPDATE).inode, bytes(data), offset)
+        return self._write(self._handle(handle, FileMode.CREATE, FileMode.UPDATE).inode, bytes(data), offset)
 
     @_locked
     def reserve(self, handle: int, offset: int, size: int) -> None:
-        inode = self._handle(handle, Mode.CREATE, Mode.UPDATE).inode
+        inode = self._handle(handle, FileMode.CREATE, FileMode.UPDATE).inode
         self._room(offset + size - len(inode.data))
         inode.change(_Reserve(offset + size))
 
@@ -274,7 +274,7 @@ class MemoryFileSystem:
 
     @_locked
     def truncate(self, handle: int, size: int) -> None:
-        inode = self._handle(handle, Mode.APPEND, Mode.CREATE, Mode.UPDATE).inode
+        inode = self._handle(handle, FileMode.APPEND, FileMode.CREATE, FileMode.UPDATE).inode
         self._room(size - len(inode.data))
         inode.change(_Resize(size))
 
@@ -355,7 +355,7 @@ class MemoryFileSystem:
 
     @_locked
     def lock(self, path: Path) -> int:
-        handle = self.open(path, Mode.APPEND)
+        handle = self.open(path, FileMode.APPEND)
         inode = self._handles[handle].inode
         if any(other.locked and other.inode is inode for other in self._handles.values()):
             self.close(handle)
@@ -363,7 +363,7 @@ class MemoryFileSystem:
         self._handles[handle].locked = True
         return handle
 
-    def _handle(self, handle: int, *modes: Mode) -> _Handle:
+    def _handle(self, handle: int, *modes: FileMode) -> _Handle:
         found = self._handles.get(handle)
         if found is None or (modes and found.mode not in modes):
             raise _error(errno.EBADF)
@@ -434,7 +434,7 @@ class FaultyFileSystem:
         self.failed: list[str] = []
         self._mutex = threading.Lock()
 
-    def open(self, path: Path, mode: Mode) -> int:
+    def open(self, path: Path, mode: FileMode) -> int:
         self._count("open", path)
         return self.inner.open(path, mode)
 
@@ -559,7 +559,7 @@ def holding(image: Mapping[Path, bytes]) -> MemoryFileSystem:
             if not files.is_directory(parent):
                 files.mkdir(parent)
                 files.fsync_dir(parent.parent)
-        handle = files.open(path, Mode.APPEND)
+        handle = files.open(path, FileMode.APPEND)
         files.write(handle, data)
         files.fsync(handle)
         files.close(handle)

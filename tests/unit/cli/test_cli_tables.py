@@ -263,7 +263,7 @@ def test_progress_is_a_line_now_and_then_without_a_terminal(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    with progress.Meter("reading orders", unit="messages") as meter:
+    with progress.ProgressBars("reading orders", unit="messages") as meter:
         meter.show(1, 10)
         now += 4
         meter.show(4, 10)
@@ -281,7 +281,7 @@ def test_progress_is_a_bar_on_a_terminal(
 ) -> None:
     pytest.importorskip("rich")
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    with progress.Meter("reading [orders]", unit="messages") as meter:
+    with progress.ProgressBars("reading [orders]", unit="messages") as meter:
         meter.show(1234, 10_000)
         meter.show(10_000, 10_000)
         meter.show(10_000, 10_000, count=12_345, place="[eu]")

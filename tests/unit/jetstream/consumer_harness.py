@@ -21,7 +21,7 @@ from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.consumer.consumer import Consumer
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
-from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, Retention, StreamConfig
+from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, RetentionPolicy, StreamConfig
 from headrace.subjects.grammar import matches
 from headrace.turns import Turns
 
@@ -193,7 +193,7 @@ class Desk:
     name = "ACC"
     domain = ""
 
-    def __init__(self, *, retention: Retention = Retention.LIMITS, **stream: Any) -> None:
+    def __init__(self, *, retention: RetentionPolicy = RetentionPolicy.LIMITS, **stream: Any) -> None:
         self.host = DeskHost()
         self.turns = Turns(self.host, DeskCommitter())  # type: ignore[arg-type]
         self.turns.on_settle(self._round)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from consumer_harness import MS, SECOND, Desk, sequences
 
-from headrace.protocol.jetstream.configs import AckPolicy, Retention
+from headrace.protocol.jetstream.configs import AckPolicy, RetentionPolicy
 
 
 def floors(desk: Desk) -> tuple[object, object]:
@@ -273,7 +273,7 @@ def test_a_purge() -> None:
 
 
 def test_a_work_queue_loses_what_is_acknowledged() -> None:
-    desk = Desk(retention=Retention.WORKQUEUE)
+    desk = Desk(retention=RetentionPolicy.WORKQUEUE)
     desk.open()
     desk.fill(3)
     frames = desk.pull(body="3")

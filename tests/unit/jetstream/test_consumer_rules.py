@@ -23,7 +23,7 @@ from headrace.protocol.jetstream.configs import (
     DeliverPolicy,
     PriorityPolicy,
     ReplayPolicy,
-    Retention,
+    RetentionPolicy,
     StreamConfig,
     StreamConsumerLimits,
 )
@@ -31,7 +31,7 @@ from headrace.protocol.jetstream.errors import ApiError
 
 SECOND = 1_000_000_000
 STREAM = StreamConfig(name="S", subjects=["s.>"], num_replicas=1)
-QUEUE = replace(STREAM, retention=Retention.WORKQUEUE)
+QUEUE = replace(STREAM, retention=RetentionPolicy.WORKQUEUE)
 PULL = ConsumerConfig(durable_name="C", name="C", ack_policy=AckPolicy.EXPLICIT)
 PUSH = replace(PULL, deliver_subject="to.me")
 AROUND = ConsumerContext(STREAM)

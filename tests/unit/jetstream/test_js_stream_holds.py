@@ -13,8 +13,14 @@ from headrace.core.service import Delivery
 from headrace.jetstream.stream import gets
 from headrace.jetstream.stream.publication import Publication
 from headrace.jetstream.stream.stream import log_limits
-from headrace.log.port import Discard as LogDiscard
-from headrace.protocol.jetstream.configs import Discard, Retention, Storage, StreamConfig, StreamSource
+from headrace.log.port import LogDiscard
+from headrace.protocol.jetstream.configs import (
+    DiscardPolicy,
+    RetentionPolicy,
+    Storage,
+    StreamConfig,
+    StreamSource,
+)
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.times import ZERO
 from headrace.subjects.grammar import matches
@@ -257,7 +263,7 @@ class TestRemoval:
 
 
 def _of_nobody() -> World:
-    world = World(retention=Retention.INTEREST)
+    world = World(retention=RetentionPolicy.INTEREST)
     world.receive(b"s.a")
     return world
 
@@ -358,7 +364,7 @@ class TestConsumers:
 
 class TestInterest:
     def test_is_kept_until_all_have_done_with_it(self) -> None:
-        world = World(retention=Retention.INTEREST)
+        world = World(retention=RetentionPolicy.INTEREST)
         one, two = _join(world, "one"), _join(world, "two", b"s.a")
         world.receive(b"s.a", b"s.b", b"s.a")
         _done(world, one, 1, 2)
@@ -367,7 +373,7 @@ class TestInterest:
         assert world.held() == [(3, b"s.a")]
 
     def test_only_what_is_wanted_is_kept(self) -> None:
-        world = World(retention=Retention.INTEREST)
+        world = World(retention=RetentionPolicy.INTEREST)
         consumer = _join(world, "c", b"s.a")
         world.receive(b"s.x", b"s.a", b"s.x", b"s.x", b"s.a")
         assert [a["seq"] for a in world.acks()] == [1, 2, 3, 4, 5]
@@ -376,7 +382,7 @@ class TestInterest:
         assert world.stream.visible == 5
 
     def test_what_only_a_consumer_that_goes_wanted_goes(self) -> None:
-        world = World(retention=Retention.INTEREST)
+        world = World(retention=RetentionPolicy.INTEREST)
         one, two = _join(world, "one", b"s.a"), _join(world, "two", b"s.*")
         world.receive(b"s.a", b"s.b", b"s.a")
         _done(world, one, 1)
@@ -387,7 +393,7 @@ class TestInterest:
         assert world.put()["seq"] == 4
 
     def test_after_a_start_what_was_done_with_goes(self) -> None:
-        world = World(retention=Retention.INTEREST)
+        world = World(retention=RetentionPolicy.INTEREST)
         consumer = _join(world, "c")
         world.receive(*[b"s.a"] * 4)
         consumer.wanting = {2}
@@ -398,7 +404,7 @@ class TestInterest:
 
 class TestWorkQueue:
     def test_goes_with_its_acknowledgement(self) -> None:
-        world = World(retention=Retention.WORKQUEUE)
+        world = World(retention=RetentionPolicy.WORKQUEUE)
         consumer = _join(world, "c")
         world.receive(*[b"s.a"] * 5)
         _done(world, consumer, 2, 3)
@@ -406,7 +412,7 @@ class TestWorkQueue:
         assert world.stream.epoch == 1
 
     def test_after_a_start_what_nobody_wants_stays(self) -> None:
-        world = World(retention=Retention.WORKQUEUE)
+        world = World(retention=RetentionPolicy.WORKQUEUE)
         consumer = _join(world, "c", b"s.a")
         world.receive(b"s.a", b"s.b", b"s.a")
         consumer.wanting = set()
@@ -437,7 +443,7 @@ class TestUpdate:
         consumer = _join(world, "c", b"s.a")
         world.receive(b"s.a", b"s.b", b"s.a")
         consumer.wanting = {3}
-        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": Retention.INTEREST}))
+        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": RetentionPolicy.INTEREST}))
         assert world.held() == [(2, b"s.b"), (3, b"s.a")]  # the second was never of interest to anybody
 
     def test_retention_that_becomes_interest_with_a_consumer_that_begins_later(self) -> None:
@@ -446,13 +452,13 @@ class TestUpdate:
         world.receive(b"s.a")
         consumer.wanting.clear()
         consumer.tracker.reached = 7
-        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": Retention.INTEREST}))
+        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": RetentionPolicy.INTEREST}))
         assert world.held() == [(1, b"s.a")]
 
     def test_retention_that_becomes_interest_without_consumers(self) -> None:
         world = World()
         world.receive(b"s.a")
-        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": Retention.INTEREST}))
+        world.stream.update(StreamConfig(**{**_fields(world.config), "retention": RetentionPolicy.INTEREST}))
         assert world.held() == []
 
     def test_what_was_received_before_is_judged_by_what_held(self) -> None:
@@ -480,10 +486,10 @@ def test_a_mirror_subscribes_to_nothing() -> None:
 
 
 def test_limits_of_the_log() -> None:
-    limits = log_limits(StreamConfig(max_msgs=-1, max_bytes=5, max_age=7, discard=Discard.NEW))
+    limits = log_limits(StreamConfig(max_msgs=-1, max_bytes=5, max_age=7, discard=DiscardPolicy.NEW))
     assert (limits.max_messages, limits.max_bytes, limits.max_age_ns) == (0, 5, 7)
     assert limits.discard is LogDiscard.NEW
-    history = StreamConfig(max_msgs=-1, max_bytes=-1, max_msgs_per_subject=3, discard=Discard.NEW)
+    history = StreamConfig(max_msgs=-1, max_bytes=-1, max_msgs_per_subject=3, discard=DiscardPolicy.NEW)
     assert (
         log_limits(history).discard is LogDiscard.OLD
     )  # nothing can be refused: nothing needs to be looked at

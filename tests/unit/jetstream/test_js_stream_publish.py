@@ -12,10 +12,10 @@ from headrace.log.file import FileLog
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Limits, NewMessage, Weights
 from headrace.protocol.jetstream.configs import (
-    Discard,
+    DiscardPolicy,
     PersistMode,
     Republish,
-    Retention,
+    RetentionPolicy,
     SubjectTransform,
 )
 
@@ -294,7 +294,7 @@ class TestLimits:
         assert world.put_error(b"s.a", b"x" * 101)[0] == 10109
 
     def test_discard_new_refuses(self) -> None:
-        world = World(max_msgs=3, discard=Discard.NEW)
+        world = World(max_msgs=3, discard=DiscardPolicy.NEW)
         world.receive(*[b"s.a"] * 6)
         answers = world.acks()
         assert [a["seq"] for a in answers] == [1, 2, 3, 0, 0, 0]
@@ -306,14 +306,14 @@ class TestLimits:
         assert world.put_error() == (10077, "maximum messages exceeded")
 
     def test_discard_new_by_bytes_takes_what_fits(self) -> None:
-        world = World(max_bytes=250, discard=Discard.NEW)
+        world = World(max_bytes=250, discard=DiscardPolicy.NEW)
         world.receive((b"s.a", b"", b"x" * 100), (b"s.a", b"", b"x" * 200), (b"s.a", b"", b"x" * 50))
         answers = world.acks()
         assert [a["seq"] for a in answers] == [1, 0, 2]
         assert answers[1]["error"]["description"] == "maximum bytes exceeded"
 
     def test_discard_new_per_subject(self) -> None:
-        world = World(max_msgs_per_subject=1, discard=Discard.NEW, discard_new_per_subject=True)
+        world = World(max_msgs_per_subject=1, discard=DiscardPolicy.NEW, discard_new_per_subject=True)
         world.receive(b"s.a", b"s.b", b"s.a", b"s.c", b"s.b")
         answers = world.acks()
         assert [a["seq"] for a in answers] == [1, 2, 0, 3, 0]
@@ -322,7 +322,7 @@ class TestLimits:
     def test_a_rollup_of_a_full_subject(self) -> None:
         world = World(
             max_msgs_per_subject=1,
-            discard=Discard.NEW,
+            discard=DiscardPolicy.NEW,
             discard_new_per_subject=True,
             allow_rollup_hdrs=True,
         )
@@ -346,7 +346,7 @@ class TestLimits:
         assert world.put()["seq"] == 3
 
     def test_history_of_a_subject(self) -> None:
-        world = World(max_msgs_per_subject=1, discard=Discard.NEW)
+        world = World(max_msgs_per_subject=1, discard=DiscardPolicy.NEW)
         world.receive(b"s.a", b"s.b", b"s.a")
         assert world.held() == [(2, b"s.b"), (3, b"s.a")]
 
@@ -373,7 +373,7 @@ class TestLimits:
             return append(log, batch, first_sequence)
 
         monkeypatch.setattr(MemoryLog, "append", counting)
-        world = World(max_msgs=2, max_msgs_per_subject=1, discard=Discard.NEW)
+        world = World(max_msgs=2, max_msgs_per_subject=1, discard=DiscardPolicy.NEW)
         subjects = [b"s.%d" % n for n in range(3000)]
         for n in range(taken):
             subjects[30 + n * (2900 // taken)] = b"s.1"
@@ -385,7 +385,7 @@ class TestLimits:
         assert looked_at < 10 * len(subjects)
 
     def test_what_a_log_takes_and_refuses_in_turns_keeps_its_order(self) -> None:
-        world = World(max_msgs=2, max_msgs_per_subject=1, discard=Discard.NEW)
+        world = World(max_msgs=2, max_msgs_per_subject=1, discard=DiscardPolicy.NEW)
         subjects = [b"s.%d" % n for n in range(5)] * 40 + [b"s.0", b"s.1"] * 100
         world.receive(*subjects)
         sequences = [a["seq"] for a in world.acks()]
@@ -395,7 +395,7 @@ class TestLimits:
 
 class TestInterest:
     def test_without_consumers_nothing_is_kept(self) -> None:
-        world = World(retention=Retention.INTEREST)
+        world = World(retention=RetentionPolicy.INTEREST)
         world.receive(b"s.a", b"s.b", (b"s.c", block(Nats_Msg_Id="x"), b""))
         assert [a["seq"] for a in world.acks()] == [1, 2, 3]
         assert world.put(Nats_Msg_Id="x") == {"stream": "S", "seq": 3, "duplicate": True}

@@ -18,11 +18,11 @@ from headrace.jetstream.stream.rules import (
 from headrace.jetstream.stream_configs import StreamConfigs
 from headrace.protocol.jetstream.configs import (
     ConsumerConfig,
-    Discard,
+    DiscardPolicy,
     External,
     Placement,
     Republish,
-    Retention,
+    RetentionPolicy,
     Storage,
     StreamConfig,
     StreamConsumerLimits,
@@ -113,12 +113,12 @@ def test_what_is_put_right(fields: dict[str, Any], becomes: dict[str, Any]) -> N
         ),
         ({"deny_purge": True, "allow_rollup_hdrs": True}, 10052, "roll-ups require the purge permission"),
         (
-            {"allow_msg_counter": True, "discard": Discard.NEW},
+            {"allow_msg_counter": True, "discard": DiscardPolicy.NEW},
             10052,
             "counter stream cannot use discard new",
         ),
         (
-            {"discard_new_per_subject": True, "discard": Discard.NEW},
+            {"discard_new_per_subject": True, "discard": DiscardPolicy.NEW},
             10052,
             "discard new per subject requires max msgs per subject > 0",
         ),
@@ -335,7 +335,7 @@ def update(old: StreamConfig | None, new: StreamConfig, around: StreamContext | 
 def test_change_has_defaults_too_and_keeps_what_it_may() -> None:
     old = check_new_stream(PLAIN, context())
 
-    new = update(old, changed(max_msgs=5, retention=Retention.INTEREST, subjects=["x"]))
+    new = update(old, changed(max_msgs=5, retention=RetentionPolicy.INTEREST, subjects=["x"]))
 
     assert (new.max_msgs, new.max_bytes, new.retention, new.subjects) == (5, -1, "interest", ["x"])
 
@@ -355,7 +355,7 @@ def test_change_of_what_is_not_there() -> None:
         ({}, {"storage": Storage.MEMORY}, "stream configuration update can not change storage type"),
         (
             {},
-            {"retention": Retention.WORKQUEUE},
+            {"retention": RetentionPolicy.WORKQUEUE},
             "stream configuration update can not change retention policy to/from workqueue",
         ),
         ({"deny_delete": True}, {}, "stream configuration update can not cancel deny message deletes"),
@@ -387,7 +387,7 @@ def test_sealing_is_for_good() -> None:
 
     sealed = update(old, changed(sealed=True, max_age=SECOND, allow_rollup_hdrs=True))
 
-    assert (sealed.max_age, sealed.discard, sealed.allow_rollup_hdrs) == (0, Discard.NEW, False)
+    assert (sealed.max_age, sealed.discard, sealed.allow_rollup_hdrs) == (0, DiscardPolicy.NEW, False)
     assert sealed.deny_delete
     assert sealed.deny_purge
     with pytest.raises(ApiError, match="can not unseal a sealed stream"):

@@ -12,7 +12,7 @@ from log_makers import Clock, put, sequences
 
 from headrace.errors import HeadraceError
 from headrace.log.closing import NAME
-from headrace.log.filesystem import Mode, RealFileSystem
+from headrace.log.filesystem import FileMode, RealFileSystem
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
@@ -108,20 +108,20 @@ def test_a_log_that_was_removed_and_made_again_is_not_the_one_of_the_mark(files:
 
 
 def _append_a_byte(files: MemoryFileSystem) -> None:
-    handle = files.open(segment_of(files), Mode.APPEND)
+    handle = files.open(segment_of(files), FileMode.APPEND)
     files.write(handle, b"\0")
     files.close(handle)
 
 
 def _write_in_place(files: MemoryFileSystem) -> None:
-    handle = files.open(segment_of(files), Mode.UPDATE)
+    handle = files.open(segment_of(files), FileMode.UPDATE)
     files.pwrite(handle, files.pread(handle, 8, 0), 0)
     files.close(handle)
 
 
 def _copy(files: MemoryFileSystem) -> None:
     path = segment_of(files)
-    handle, copy = files.open(path, Mode.READ), files.open(path.with_suffix(".copy"), Mode.APPEND)
+    handle, copy = files.open(path, FileMode.READ), files.open(path.with_suffix(".copy"), FileMode.APPEND)
     files.write(copy, files.pread(handle, files.size(handle), 0))
     files.close(handle)
     files.close(copy)
@@ -129,7 +129,7 @@ def _copy(files: MemoryFileSystem) -> None:
 
 
 def _name_in_the_directory(files: MemoryFileSystem) -> None:
-    files.close(files.open(segment_of(files).with_name("stray"), Mode.APPEND))
+    files.close(files.open(segment_of(files).with_name("stray"), FileMode.APPEND))
 
 
 @pytest.mark.parametrize("change", [_append_a_byte, _write_in_place, _copy, _name_in_the_directory])
@@ -158,7 +158,7 @@ def test_the_real_system_tells_a_change_and_a_copy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spoil", [b"", b"HRCLOSE\n", None], ids=["empty", "cut", "one byte"])
 def test_a_mark_that_is_damaged_says_nothing(files: MemoryFileSystem, spoil: bytes | None) -> None:
     closed_store(files)
-    handle = files.open(ROOT / NAME, Mode.APPEND)
+    handle = files.open(ROOT / NAME, FileMode.APPEND)
     if spoil is None:
         data = bytearray(files.pread(handle, files.size(handle), 0))
         data[len(data) // 2] ^= 1

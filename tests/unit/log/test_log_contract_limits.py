@@ -9,7 +9,7 @@ from log_makers import HEADERS, SECOND, START, is_sound, message, pages, put, se
 from msgspec.structs import replace
 
 from headrace.errors import LogFull, MessageTooLarge
-from headrace.log.port import FOREVER, LARGEST_TIME, Discard, Limits, NewMessage, size_of
+from headrace.log.port import FOREVER, LARGEST_TIME, Limits, LogDiscard, NewMessage, size_of
 
 if TYPE_CHECKING:
     from log_makers import Clock, Maker
@@ -194,7 +194,7 @@ class TestLimits:
     def test_with_discard_new_only_those_by_subject_remove(self, make: Maker) -> None:
         log = make()
         put(log, b"a", b"b", b"b", b"b", b"c")
-        limits = Limits(max_messages=2, max_bytes=1, max_messages_per_subject=2, discard=Discard.NEW)
+        limits = Limits(max_messages=2, max_bytes=1, max_messages_per_subject=2, discard=LogDiscard.NEW)
 
         log.limits = limits
         assert sequences(log) == [1, 3, 4, 5]
@@ -234,7 +234,7 @@ class TestDiscardNew:
         assert (log.state(), log.written) == (before, written)
 
     def test_count(self, make: Maker) -> None:
-        log = make(Limits(max_messages=3, discard=Discard.NEW))
+        log = make(Limits(max_messages=3, discard=LogDiscard.NEW))
         put(log, b"a", b"a")
 
         self.full(log, 1, message(), message())
@@ -247,7 +247,7 @@ class TestDiscardNew:
     def test_over_a_limit_that_is_younger_than_the_messages(self, make: Maker) -> None:
         log = make()
         put(log, b"a", b"a", b"b", b"c")
-        log.limits = Limits(max_messages=2, max_messages_per_subject=1, discard=Discard.NEW)
+        log.limits = Limits(max_messages=2, max_messages_per_subject=1, discard=LogDiscard.NEW)
 
         self.full(log, 0, message(b"d"))
         self.full(log, 1, message(b"b"), message(b"d"))
@@ -256,7 +256,7 @@ class TestDiscardNew:
 
     def test_bytes(self, make: Maker) -> None:
         one = size_of(message())
-        log = make(Limits(max_bytes=3 * one, discard=Discard.NEW))
+        log = make(Limits(max_bytes=3 * one, discard=LogDiscard.NEW))
         put(log, b"a", b"a")
 
         self.full(log, 0, message(payload=b"xx"))
@@ -265,12 +265,12 @@ class TestDiscardNew:
         assert log.state().bytes == log.size == 3 * one
 
     def test_bytes_of_one_message(self, make: Maker) -> None:
-        log = make(Limits(max_bytes=100, discard=Discard.NEW))
+        log = make(Limits(max_bytes=100, discard=LogDiscard.NEW))
 
         self.full(log, 0, message(payload=b"x" * 100))
 
     def test_per_subject_makes_room(self, make: Maker) -> None:
-        log = make(Limits(max_messages=3, max_messages_per_subject=2, discard=Discard.NEW))
+        log = make(Limits(max_messages=3, max_messages_per_subject=2, discard=LogDiscard.NEW))
         put(log, b"a", b"a", b"b")
 
         self.full(log, 0, message(b"c"))
@@ -280,7 +280,7 @@ class TestDiscardNew:
         is_sound(log)
 
     def test_per_subject_makes_room_for_no_more_bytes_than_it_frees(self, make: Maker) -> None:
-        limits = Limits(max_bytes=2 * size_of(message()), max_messages_per_subject=1, discard=Discard.NEW)
+        limits = Limits(max_bytes=2 * size_of(message()), max_messages_per_subject=1, discard=LogDiscard.NEW)
         log = make(limits)
         put(log, b"a", b"b")
 
@@ -296,7 +296,7 @@ class TestDiscardNew:
         limits = Limits(
             max_bytes=sum(size_of(message(payload=b"p" * size)) for size in sizes),
             max_messages_per_subject=2,
-            discard=Discard.NEW,
+            discard=LogDiscard.NEW,
         )
         log = make(limits)
         for size in sizes:
@@ -308,7 +308,7 @@ class TestDiscardNew:
         assert sequences(log) == [4, 5]
 
     def test_per_subject_refuses_when_told_to(self, make: Maker) -> None:
-        limits = Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True)
+        limits = Limits(max_messages_per_subject=2, discard=LogDiscard.NEW, discard_new_per_subject=True)
         log = make(limits)
         put(log, b"a", b"b")
 
@@ -318,12 +318,12 @@ class TestDiscardNew:
         log.delete(1)
         put(log, b"a")
         assert sequences(log) == [2, 3, 4]
-        log.limits = replace(limits, discard=Discard.OLD)
+        log.limits = replace(limits, discard=LogDiscard.OLD)
         put(log, b"a")
         assert sequences(log) == [2, 4, 5]
 
     def test_a_message_too_large_is_told_first(self, make: Maker) -> None:
-        log = make(Limits(max_messages=1, max_message_size=10, discard=Discard.NEW))
+        log = make(Limits(max_messages=1, max_message_size=10, discard=LogDiscard.NEW))
         put(log, b"a")
 
         with pytest.raises(MessageTooLarge):

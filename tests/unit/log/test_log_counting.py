@@ -12,7 +12,7 @@ from log_makers import HEADERS, SMALL, START, is_sound, message, pages, put
 from headrace.errors import LogFull
 from headrace.log.file import FileLog
 from headrace.log.memory import MemoryLog
-from headrace.log.port import Discard, Limits, NewMessage, Weights
+from headrace.log.port import Limits, LogDiscard, NewMessage, Weights
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TestWeights:
         is_sound(log)
 
     def test_refuse_by_them(self, make: Maker) -> None:
-        log = make(Limits(max_bytes=40, discard=Discard.NEW, weights=self.WEIGHTS))
+        log = make(Limits(max_bytes=40, discard=LogDiscard.NEW, weights=self.WEIGHTS))
         log.append([NewMessage(b"a", b"x" * 9), NewMessage(b"a", b"x" * 9)])
         with pytest.raises(LogFull):
             log.append([NewMessage(b"a", b"")])

@@ -342,10 +342,10 @@ class TestFailedSync:
 
 def spoil(files: MemoryFileSystem, suffix: str, offset: int) -> None:
     """Turns one byte of the newest file of a kind."""
-    from headrace.log.filesystem import Mode
+    from headrace.log.filesystem import FileMode
 
     name = max(n for n in files.listdir(HERE) if n.endswith(suffix))
-    handle = files.open(HERE / name, Mode.UPDATE)
+    handle = files.open(HERE / name, FileMode.UPDATE)
     place = offset % files.size(handle)
     (byte,) = files.pread(handle, 1, place)
     files.pwrite(handle, bytes([byte ^ 0xFF]), place)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.log.filesystem import (
+    FileMode,
     FileSystem,
-    Mode,
     RealFileSystem,
     make_directory,
     pwrite_all,
@@ -42,7 +42,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, P
 
 def written(files: FileSystem, path: Path, *parts: bytes, synced: bool = False) -> int:
     """A file with these parts, written one by one; its handle."""
-    handle = files.open(path, Mode.APPEND)
+    handle = files.open(path, FileMode.APPEND)
     for part in parts:
         assert files.write(handle, part) == len(part)
     if synced:
@@ -79,7 +79,7 @@ class TestCalls:
     def test_update_in_place(self, place: tuple[FileSystem, Path]) -> None:
         files, root = place
         files.close(written(files, root / "a", b"0123456789"))
-        handle = files.open(root / "a", Mode.UPDATE)
+        handle = files.open(root / "a", FileMode.UPDATE)
         files.pwrite(handle, b"xx", 3)
         files.pwrite(handle, b"yyy", 12)
         files.truncate(handle, 14)
@@ -128,11 +128,11 @@ class TestCalls:
     @pytest.mark.parametrize(
         ("call", "error"),
         [
-            (lambda f, r: f.open(r / "none", Mode.READ), FileNotFoundError),
-            (lambda f, r: f.open(r / "none", Mode.UPDATE), FileNotFoundError),
-            (lambda f, r: f.open(r / "none" / "a", Mode.APPEND), FileNotFoundError),
-            (lambda f, r: f.open(r / "file" / "a", Mode.APPEND), NotADirectoryError),
-            (lambda f, r: f.open(r / "directory", Mode.UPDATE), IsADirectoryError),
+            (lambda f, r: f.open(r / "none", FileMode.READ), FileNotFoundError),
+            (lambda f, r: f.open(r / "none", FileMode.UPDATE), FileNotFoundError),
+            (lambda f, r: f.open(r / "none" / "a", FileMode.APPEND), FileNotFoundError),
+            (lambda f, r: f.open(r / "file" / "a", FileMode.APPEND), NotADirectoryError),
+            (lambda f, r: f.open(r / "directory", FileMode.UPDATE), IsADirectoryError),
             (lambda f, r: f.unlink(r / "none"), FileNotFoundError),
             (lambda f, r: f.rename(r / "none", r / "b"), FileNotFoundError),
             (lambda f, r: f.rename(r / "file", r / "directory"), IsADirectoryError),
@@ -147,8 +147,8 @@ class TestCalls:
             (lambda f, r: f.rmdir(r / "none"), FileNotFoundError),
             (lambda f, r: f.fsync_dir(r / "none"), FileNotFoundError),
             (lambda f, r: f.lock(r / "none" / "lock"), FileNotFoundError),
-            (lambda f, r: f.write(f.open(r / "file", Mode.READ), b"x"), OSError),
-            (lambda f, r: f.truncate(f.open(r / "file", Mode.READ), 0), OSError),
+            (lambda f, r: f.write(f.open(r / "file", FileMode.READ), b"x"), OSError),
+            (lambda f, r: f.truncate(f.open(r / "file", FileMode.READ), 0), OSError),
             (lambda f, r: f.pread(99_999, 1, 0), OSError),
             (lambda f, r: f.close(99_999), OSError),
         ],
@@ -190,7 +190,7 @@ class TestReal:
     def test_only_the_owner_may_look(self, tmp_path: Path) -> None:
         files = RealFileSystem()
         make_directory(files, tmp_path / "d")
-        files.close(files.open(tmp_path / "d" / "a", Mode.APPEND))
+        files.close(files.open(tmp_path / "d" / "a", FileMode.APPEND))
         files.close(files.lock(tmp_path / "d" / "lock"))
 
         modes = {p.name: p.stat().st_mode & 0o777 for p in [tmp_path / "d", *(tmp_path / "d").iterdir()]}
@@ -213,7 +213,7 @@ class TestReal:
 
     def test_handles_are_not_inherited(self, tmp_path: Path) -> None:
         files = RealFileSystem()
-        for handle in (files.open(tmp_path / "a", Mode.APPEND), files.lock(tmp_path / "lock")):
+        for handle in (files.open(tmp_path / "a", FileMode.APPEND), files.lock(tmp_path / "lock")):
             assert not os.get_inheritable(handle)
             files.close(handle)
 
@@ -235,16 +235,16 @@ class Grudging(MemoryFileSystem):
 class TestShortWrites:
     def test_all_is_written(self) -> None:
         files = Grudging(3)
-        handle = files.open(Path("/a"), Mode.APPEND)
+        handle = files.open(Path("/a"), FileMode.APPEND)
         write_all(files, handle, b"0123456789")
-        update = files.open(Path("/a"), Mode.UPDATE)
+        update = files.open(Path("/a"), FileMode.UPDATE)
         pwrite_all(files, update, b"abcdefgh", 5)
 
         assert read_file(files, Path("/a")) == b"01234abcdefgh"
 
     def test_no_progress_is_an_error_and_not_a_loop(self) -> None:
         files = Grudging(0)
-        handle, update = files.open(Path("/a"), Mode.APPEND), files.open(Path("/a"), Mode.UPDATE)
+        handle, update = files.open(Path("/a"), FileMode.APPEND), files.open(Path("/a"), FileMode.UPDATE)
 
         with pytest.raises(OSError, match="no bytes"):
             write_all(files, handle, b"x")
@@ -403,7 +403,7 @@ class TestFaults:
     def test_the_nth_call_fails_and_nothing_of_it_happens(self) -> None:
         calls: list[Callable[[FileSystem], object]] = [
             lambda f: f.mkdir(ROOT),
-            lambda f: f.open(ROOT / "a", Mode.APPEND),
+            lambda f: f.open(ROOT / "a", FileMode.APPEND),
             lambda f: f.lock(ROOT / "lock"),
             lambda f: f.rename(ROOT / "a", ROOT / "b"),
             lambda f: f.unlink(ROOT / "b"),
@@ -427,7 +427,7 @@ class TestFaults:
     )
     def test_writes_fail_whole_or_by_half(self, fault: Fault, taken: bytes) -> None:
         files = FaultyFileSystem(MemoryFileSystem(), 2, errno.ENOSPC, fault=fault)
-        handle = files.open(Path("/a"), Mode.APPEND)
+        handle = files.open(Path("/a"), FileMode.APPEND)
 
         with pytest.raises(OSError, match="No space left"):
             write_all(files, handle, b"01234567")
@@ -438,7 +438,7 @@ class TestFaults:
 
     def test_only_some_names_count_and_failures_go_on(self) -> None:
         files = FaultyFileSystem(MemoryFileSystem(), 2, failures=3, only=["write"])
-        handle = files.open(Path("/a"), Mode.APPEND)
+        handle = files.open(Path("/a"), FileMode.APPEND)
         outcomes = []
         for _ in range(6):
             try:
@@ -452,7 +452,7 @@ class TestFaults:
 
     def test_a_full_disk_takes_what_fits_and_recovers(self) -> None:
         files = MemoryFileSystem(capacity=10)
-        handle = files.open(Path("/a"), Mode.APPEND)
+        handle = files.open(Path("/a"), FileMode.APPEND)
         files.write(handle, b"0123456")
 
         assert files.write(handle, b"789xxxx") == 3

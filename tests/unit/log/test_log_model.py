@@ -17,7 +17,7 @@ from harness.tallies import note
 from headrace.errors import LogFull, MessageTooLarge
 from headrace.log import retention
 from headrace.log.file import FileLog
-from headrace.log.port import NO_LIMITS, Discard, Limits, NewMessage, StoredMessage, size_of
+from headrace.log.port import NO_LIMITS, Limits, LogDiscard, NewMessage, StoredMessage, size_of
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Model:
             raise ValueError("sequence")
         if any(self._too_large(message) for message in batch):
             raise MessageTooLarge
-        if self.limits.discard is Discard.NEW:
+        if self.limits.discard is LogDiscard.NEW:
             self._play(batch)
         self.last_sequence = first - 1
         for message in batch:
@@ -93,7 +93,7 @@ class Model:
                 same = [m for m in self.messages if m.subject == subject]
                 self._drop(same[: -limits.max_messages_per_subject])
         while (
-            limits.discard is Discard.OLD
+            limits.discard is LogDiscard.OLD
             and len(self.messages) > 1
             and (
                 0 < limits.max_messages < len(self.messages)
@@ -279,7 +279,7 @@ class Walk:
             max_age_ns=random.choice([0, 0, 10 * SECOND]),
             max_messages_per_subject=random.choice([0, 0, 0, 1, 3, 40]),
             max_message_size=random.choice([0, 0, 0, 1000]),
-            discard=random.choice([Discard.OLD, Discard.OLD, Discard.NEW]),
+            discard=random.choice([LogDiscard.OLD, LogDiscard.OLD, LogDiscard.NEW]),
             discard_new_per_subject=random.random() < 0.3,
         )
 

@@ -13,7 +13,7 @@ from log_makers import Clock
 from headrace.errors import StorageError
 from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
-from headrace.log.filesystem import Mode
+from headrace.log.filesystem import FileMode
 from headrace.log.packing import FRAME, Packed, Packer
 from headrace.log.port import Limits, NewMessage
 from headrace.log.view import LogView, read_slice
@@ -213,7 +213,7 @@ def test_a_damaged_frame_is_mended_once_for_all_that_is_read_of_it_in_a_row() ->
     packer.finish(None)
     out[200] ^= 0x55
     files = FaultyFileSystem(holding({HOME: bytes(out)}))
-    handle = files.open(HOME, Mode.READ)
+    handle = files.open(HOME, FileMode.READ)
     packed = Packed.load(files, handle, 77)
     assert packed is not None
     for at in range(0, FRAME - 100, 100):
@@ -244,7 +244,7 @@ def test_every_byte_of_a_frame_can_be_lost() -> None:
 
 
 def read_packed(files: MemoryFileSystem, salt: int) -> bytes:
-    handle = files.open(HOME, Mode.READ)
+    handle = files.open(HOME, FileMode.READ)
     packed = Packed.load(files, handle, salt)
     assert packed is not None
     return packed.read(files, handle, packed.size, 0)

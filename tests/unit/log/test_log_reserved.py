@@ -13,7 +13,7 @@ from log_makers import Clock
 from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
-from headrace.log.filesystem import Mode, read_file
+from headrace.log.filesystem import FileMode, read_file
 from headrace.log.port import NewMessage, SyncPolicy, size_of
 from headrace.log.segment import HEADER_BYTES, segment_path
 from headrace.log.segments import BLOCK, LARGEST_STEP
@@ -58,7 +58,7 @@ def keep(content: bytes) -> MemoryFileSystem:
     copy = MemoryFileSystem()
     for directory in (HERE.parent, HERE):
         copy.mkdir(directory)
-    handle = copy.open(FIRST, Mode.CREATE)
+    handle = copy.open(FIRST, FileMode.CREATE)
     copy.pwrite(handle, content, 0)
     copy.close(handle)
     return copy
@@ -275,7 +275,7 @@ class TestCutOff:
         log.sync()
         fill(log, 1)
         length_then = length(files)
-        handle = files.open(FIRST, Mode.UPDATE)
+        handle = files.open(FIRST, FileMode.UPDATE)
         files.truncate(handle, kept)
         files.reserve(handle, kept, length_then - kept)
         files.kill()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from headrace.log.filesystem import Mode
+    from headrace.log.filesystem import FileMode
     from headrace.log.port import StoredMessage
-    from headrace.log.view import Slice
+    from headrace.log.view import ViewSlice
 
 SMALL = 4096 + 112
 
@@ -46,7 +46,7 @@ class NoWriting(RealFileSystem):
             setattr(self, name, self._refuse)
         self.fsync_dir = self.lock = self._refuse  # type: ignore[method-assign,assignment]
 
-    def open(self, path: Path, mode: Mode) -> int:
+    def open(self, path: Path, mode: FileMode) -> int:
         assert mode.name == "READ"
         return super().open(path, mode)
 
@@ -58,7 +58,7 @@ def view(directory: Path) -> LogView:
     return LogView(directory, filesystem=NoWriting())
 
 
-def rows(parts: list[Slice]) -> list[StoredMessage]:
+def rows(parts: list[ViewSlice]) -> list[StoredMessage]:
     return [
         message
         for part in parts
@@ -67,7 +67,7 @@ def rows(parts: list[Slice]) -> list[StoredMessage]:
     ]
 
 
-def damage(parts: list[Slice]) -> list[tuple[int, int]]:
+def damage(parts: list[ViewSlice]) -> list[tuple[int, int]]:
     return [both for part in parts for _, found in read_slice(part) for both in found]
 
 
@@ -272,7 +272,7 @@ def test_segments_that_go_while_it_looks_are_looked_at_again(log: FileLog, direc
     class Vanishing(NoWriting):
         done = False
 
-        def open(self, path: Path, mode: Mode) -> int:
+        def open(self, path: Path, mode: FileMode) -> int:
             if path.suffix == ".log" and not self.done:
                 self.done = True
                 log.purge(up_to=100)

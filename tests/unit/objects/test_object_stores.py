@@ -12,7 +12,7 @@ import pytest
 
 from harness.object_stores import KeyedStore, as_store
 from headrace.errors import UnsupportedError
-from headrace.log.filesystem import Mode, RealFileSystem
+from headrace.log.filesystem import FileMode, RealFileSystem
 from headrace.objects import remote
 from headrace.objects.errors import AccessRefused, KeyExists, KeyMissing, LockHeld, StoreError
 from headrace.objects.local import DRAFTS, LocalStore
@@ -204,7 +204,7 @@ def test_draft_of_a_writer_that_died_is_written_over(tmp_path: Path) -> None:
 
 def test_directory_that_may_not_be_written_refuses_access(tmp_path: Path) -> None:
     class ReadOnly(RealFileSystem):
-        def open(self, path: Path, mode: Mode) -> int:
+        def open(self, path: Path, mode: FileMode) -> int:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     with pytest.raises(AccessRefused, match=r"cannot write .*: Permission denied"):

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.pipelines.reading import load_spec, read_spec
-from headrace.pipelines.spec import Mode, Otherwise, Stop, Trigger, Watermark
+from headrace.pipelines.spec import Otherwise, OutputMode, Stop, Trigger, Watermark
 from headrace.spark.sink_options import SINK_OPTIONS
 
 FILE = Path("/specs/orders.yaml")
@@ -74,7 +74,7 @@ def test_a_whole_specification() -> None:
     assert [sink.name for sink in spec.all_sinks] == ["table", "latest", "mine", "dead_letters"]
     table, latest, mine = spec.sinks
     assert (table.trigger, table.partition_by) == (Trigger(None), ("day",))
-    assert (latest.mode, latest.options) == (Mode.OVERWRITE, {"path": "s3a://bucket/latest"})
+    assert (latest.mode, latest.options) == (OutputMode.OVERWRITE, {"path": "s3a://bucket/latest"})
     assert mine.arguments == {"url": "x"}
 
 

@@ -18,7 +18,7 @@ from headrace.errors import StartError
 from headrace.pipelines.display import RunDisplay
 from headrace.pipelines.metrics import MetricsServer
 from headrace.pipelines.report import EVERY, Reporter
-from headrace.pipelines.state import WRITTEN, QueryState, Status, lag_of
+from headrace.pipelines.state import WRITTEN, QueryState, QueryStatus, lag_of
 from headrace.testing import Server
 
 
@@ -55,7 +55,7 @@ def test_state_counts_each_batch_once() -> None:
     assert (state.rows, state.batches, state.lag, state.total) == (20, 2, 10, 30)
     assert [batch.number for batch in state.news()] == [0, 1]
     assert state.news() == []
-    assert (state.status, state.has_caught_up) == (Status.RUNNING, False)
+    assert (state.status, state.has_caught_up) == (QueryStatus.RUNNING, False)
     state.update([progress(2, 10, 31, 31)])
     assert state.has_caught_up
 

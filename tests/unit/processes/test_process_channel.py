@@ -11,21 +11,21 @@ import pytest
 
 from headrace.conf.operator_options import OperatorOptions
 from headrace.conf.options import Options
-from headrace.processes.channel import Channel, Message, pair
+from headrace.processes.channel import ChannelEnd, Message, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Channel, Channel]]:
+def ends() -> Iterator[tuple[ChannelEnd, ChannelEnd]]:
     here, there = pair()
     yield here, there
     here.close()
     there.close()
 
 
-def test_tuples_arrive_in_order(ends: tuple[Channel, Channel]) -> None:
+def test_tuples_arrive_in_order(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     here.say("one", 1)
     here.say("two", b"x", None)
@@ -35,7 +35,7 @@ def test_tuples_arrive_in_order(ends: tuple[Channel, Channel]) -> None:
     assert not there.is_over
 
 
-def test_a_tuple_may_come_byte_by_byte(ends: tuple[Channel, Channel]) -> None:
+def test_a_tuple_may_come_byte_by_byte(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     data = pickle.dumps(("word", 1))
     taken: list[Message] = []
@@ -50,7 +50,7 @@ def test_a_tuple_may_come_byte_by_byte(ends: tuple[Channel, Channel]) -> None:
     assert there.take() == [("word", 1)]
 
 
-def test_what_is_queued_waits_until_the_other_end_reads(ends: tuple[Channel, Channel]) -> None:
+def test_what_is_queued_waits_until_the_other_end_reads(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     large = b"x" * (8 << 20)
     here.queue("large", large)
@@ -66,7 +66,7 @@ def test_what_is_queued_waits_until_the_other_end_reads(ends: tuple[Channel, Cha
     assert taken == [("large", large), ("small",)]
 
 
-def test_the_end_is_noticed_after_the_last_tuple(ends: tuple[Channel, Channel]) -> None:
+def test_the_end_is_noticed_after_the_last_tuple(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     here.say("last")
     here.sock.shutdown(2)
@@ -76,7 +76,7 @@ def test_the_end_is_noticed_after_the_last_tuple(ends: tuple[Channel, Channel]) 
     assert there.is_over
 
 
-def test_a_tuple_that_was_cut_off_is_none(ends: tuple[Channel, Channel]) -> None:
+def test_a_tuple_that_was_cut_off_is_none(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     here.sock.send(struct.pack(">I", 100) + b"half")
     here.sock.shutdown(2)
@@ -86,7 +86,7 @@ def test_a_tuple_that_was_cut_off_is_none(ends: tuple[Channel, Channel]) -> None
     assert there.is_over
 
 
-def test_nothing_is_said_to_an_end_that_is_gone(ends: tuple[Channel, Channel]) -> None:
+def test_nothing_is_said_to_an_end_that_is_gone(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     there.close()
 
@@ -99,7 +99,7 @@ def test_nothing_is_said_to_an_end_that_is_gone(ends: tuple[Channel, Channel]) -
     assert here.is_unheard
 
 
-def test_options_of_an_operator_can_be_told(ends: tuple[Channel, Channel]) -> None:
+def test_options_of_an_operator_can_be_told(ends: tuple[ChannelEnd, ChannelEnd]) -> None:
     here, there = ends
     options = Options(operator=OperatorOptions(("O",), preload=MappingProxyType({"A": "token"})))
 

@@ -16,7 +16,7 @@ from headrace.conf.streaming_options import StreamingOptions
 from headrace.conf.tls_options import TLSOptions
 from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
-from headrace.processes.plan import Plan
+from headrace.processes.plan import ProcessPlan
 from headrace.server.listener import bind
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def planned() -> Iterator[Callable[..., tuple[Plan, Options]]]:
-    plans: list[Plan] = []
+def planned() -> Iterator[Callable[..., tuple[ProcessPlan, Options]]]:
+    plans: list[ProcessPlan] = []
 
-    def make(count: int, **options: Any) -> tuple[Plan, Options]:
+    def make(count: int, **options: Any) -> tuple[ProcessPlan, Options]:
         given = Options(host="127.0.0.1", port=-1, **options)
-        plans.append(Plan(given, count))
+        plans.append(ProcessPlan(given, count))
         return plans[-1], given
 
     yield make
@@ -37,7 +37,9 @@ def planned() -> Iterator[Callable[..., tuple[Plan, Options]]]:
         plan.close()
 
 
-def test_first_process_alone_has_what_only_one_can_have(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_first_process_alone_has_what_only_one_can_have(
+    planned: Callable[..., tuple[ProcessPlan, Options]],
+) -> None:
     plan, given = planned(
         3,
         server_name="n",
@@ -59,7 +61,7 @@ def test_first_process_alone_has_what_only_one_can_have(planned: Callable[..., t
     assert not any(each.pid_file or each.ports_file_dir for each in (first, second, third))
 
 
-def test_mesh_is_private(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_mesh_is_private(planned: Callable[..., tuple[ProcessPlan, Options]]) -> None:
     plan, given = planned(2)
     first, second = (plan.options_of(index, given, range(2), None).cluster for index in range(2))
     assert first is not None
@@ -76,7 +78,7 @@ def test_mesh_is_private(planned: Callable[..., tuple[Plan, Options]]) -> None:
     assert first.password not in repr(first) + repr(second)
 
 
-def test_no_two_servers_are_the_same_cluster(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_no_two_servers_are_the_same_cluster(planned: Callable[..., tuple[ProcessPlan, Options]]) -> None:
     """They may be leaf nodes of each other."""
 
     def name(**options: Any) -> str:
@@ -89,7 +91,7 @@ def test_no_two_servers_are_the_same_cluster(planned: Callable[..., tuple[Plan, 
 
 
 def test_leaf_node_port_is_the_first_process_s_and_hubs_are_everybody_s(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     url = (PeerURL("far", 7422),)
     remotes = (LeafRemote(url, deny_exports=("a",)), LeafRemote(url, account="A", hub=True))
@@ -107,7 +109,9 @@ def test_leaf_node_port_is_the_first_process_s_and_hubs_are_everybody_s(
         planned(2, leafnodes=LeafNodeOptions(host="127.0.0.1", port=first.port))
 
 
-def test_processes_only_connect_to_whom_they_are_told(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_processes_only_connect_to_whom_they_are_told(
+    planned: Callable[..., tuple[ProcessPlan, Options]],
+) -> None:
     plan, given = planned(3)
     ports = [sock.getsockname()[1] for sock in plan.routes]
 
@@ -122,7 +126,7 @@ def test_processes_only_connect_to_whom_they_are_told(planned: Callable[..., tup
 
 
 def test_configured_cluster_has_every_process_as_a_member(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     cluster = ClusterOptions(
         name="c",
@@ -156,7 +160,7 @@ def port_before_a_taken_one() -> tuple[int, socket.socket]:
     raise AssertionError("no two free ports follow each other")
 
 
-def test_cluster_ports_follow_each_other(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_cluster_ports_follow_each_other(planned: Callable[..., tuple[ProcessPlan, Options]]) -> None:
     port, taken = port_before_a_taken_one()
     cluster = ClusterOptions(host="127.0.0.1", port=port)
     with taken, pytest.raises(StartError, match=rf"Unable to listen for cluster connections: .*:{port + 1}"):
@@ -169,7 +173,7 @@ def test_cluster_ports_follow_each_other(planned: Callable[..., tuple[Plan, Opti
 
 
 def test_processes_with_tls_connect_by_the_name_of_the_certificate(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     tls = TLSOptions("c", "k")
     plan, given = planned(2, cluster=ClusterOptions(port=-1, advertise="me.example", tls=tls))
@@ -179,7 +183,7 @@ def test_processes_with_tls_connect_by_the_name_of_the_certificate(
 
 
 def test_a_process_that_starts_again_has_monitoring_where_it_was(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     plan, given = planned(2, http_port=-1)
     assert plan.options_of(0, given, (), None).http_port == -1
@@ -189,7 +193,7 @@ def test_a_process_that_starts_again_has_monitoring_where_it_was(
 
 
 def test_ports_are_shared_by_the_processes_and_nobody_else(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     plan, _ = planned(2, websocket=WebSocketOptions(host="127.0.0.1", port=-1, no_tls=True))
     assert plan.websocket is not None
@@ -199,7 +203,7 @@ def test_ports_are_shared_by_the_processes_and_nobody_else(
         with pytest.raises(StartError, match="address already in use"):
             bind("127.0.0.1", plan.client.port)
         with pytest.raises(StartError, match="address already in use"):
-            Plan(Options(host="127.0.0.1", port=plan.client.port), 2)
+            ProcessPlan(Options(host="127.0.0.1", port=plan.client.port), 2)
     finally:
         for sock in sockets:
             sock.close()
@@ -208,7 +212,7 @@ def test_ports_are_shared_by_the_processes_and_nobody_else(
 
 
 def test_nobody_is_sent_to_a_process_before_it_serves(
-    planned: Callable[..., tuple[Plan, Options]],
+    planned: Callable[..., tuple[ProcessPlan, Options]],
 ) -> None:
     plan, _ = planned(2)
     ((_, sock),) = plan.sockets()
@@ -218,11 +222,11 @@ def test_nobody_is_sent_to_a_process_before_it_serves(
         assert route.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
 
-def test_port_that_is_taken(planned: Callable[..., tuple[Plan, Options]]) -> None:
+def test_port_that_is_taken(planned: Callable[..., tuple[ProcessPlan, Options]]) -> None:
     with bind("127.0.0.1", -1) as taken:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"Error listening on port: 127.0.0.1:{port}"):
-            Plan(Options(host="127.0.0.1", port=port), 2)
+            ProcessPlan(Options(host="127.0.0.1", port=port), 2)
         with pytest.raises(StartError, match="Unable to listen for websocket connections: "):
             planned(2, websocket=WebSocketOptions(host="127.0.0.1", port=port, no_tls=True))

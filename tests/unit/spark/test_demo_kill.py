@@ -16,9 +16,9 @@ from headrace.client.stan import StanClosedError, StanError
 from headrace.demo import listener as listening
 from headrace.demo import publisher
 from headrace.demo.channel import CHANNEL, Look, look
-from headrace.demo.listener import Listener, ListenerError
+from headrace.demo.listener import ListenerError, PayloadListener
 from headrace.demo.outage import Outage
-from headrace.demo.publisher import Publication, PublishError
+from headrace.demo.publisher import FeedPublication, PublishError
 from headrace.demo.server import CLUSTER_ID, DemoServer, DemoServerError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_publication_over_kills_stores_every_row_once_in_its_place(
     kills, restarts = [700, 1900, 3300], []
     known: list[int] = []
     resumed: list[int] = []
-    publication = Publication(
+    publication = FeedPublication(
         server.url, CLUSTER_ID, CHANNEL, published=lambda _count: None, resumed=resumed.append
     )
     hear = publication._on_ack
@@ -126,7 +126,7 @@ class Script:
         self.resumed: list[int] = []
         monkeypatch.setattr(publisher, "look", self._look)
         monkeypatch.setattr(publisher, "look_unused", self._look)
-        self.publication = Publication(
+        self.publication = FeedPublication(
             "nats://h:1", "c", "a", published=print, resumed=self.resumed.append, patience=0
         )
         monkeypatch.setattr(self.publication, "_publish", self._lose)
@@ -177,13 +177,13 @@ def test_publication_gives_up_on_a_server_that_stays_away(monkeypatch: pytest.Mo
 
 
 def test_publication_stops_at_what_the_server_refuses(server: DemoServer) -> None:
-    publication = Publication(server.url, CLUSTER_ID, "a.*", published=print)
+    publication = FeedPublication(server.url, CLUSTER_ID, "a.*", published=print)
     with pytest.raises(StanError, match="stan: invalid"):
         asyncio.run(publication.run([b"x"]))
 
 
 def test_listener_hears_the_last_word_also_after_a_kill(server: DemoServer) -> None:
-    listener = Listener(server.url, "delays.>")
+    listener = PayloadListener(server.url, "delays.>")
     listener.start()
     try:
         tell(server.url, {"delays.AA.01": b"1", "delays.AA.02": b"2", "other": b"3"})
@@ -203,7 +203,7 @@ def test_listener_hears_the_last_word_also_after_a_kill(server: DemoServer) -> N
 
 def test_listener_says_that_it_cannot_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "_ATTEMPTS", 2)
-    listener = Listener("nats://127.0.0.1:1", "delays.>")
+    listener = PayloadListener("nats://127.0.0.1:1", "delays.>")
     with pytest.raises(ListenerError, match=r"cannot listen to delays\.>: "):
         listener.start()
     listener.close()

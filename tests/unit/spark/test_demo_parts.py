@@ -17,11 +17,11 @@ from headrace.client.replay import replay as replayed
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.demo.channel import CHANNEL
 from headrace.demo.chart import draw_delays
-from headrace.demo.display import Counters, Display
+from headrace.demo.display import CounterDisplay, Display
 from headrace.demo.feed import FeedError, load_airlines, load_flights, messages
 from headrace.demo.files import Files
 from headrace.demo.monitor import stored_messages
-from headrace.demo.publisher import Publication
+from headrace.demo.publisher import FeedPublication
 from headrace.demo.publisher_process import PublisherError, PublisherProcess
 from headrace.testing import Server
 
@@ -87,7 +87,7 @@ def test_replay_publishes_everything_and_tells(flights: list[dict[str, Any]], tm
 
 def test_replay_into_a_channel_that_was_used_before_says_what_to_do(tmp_path: Path) -> None:
     with Server(streaming=StreamingOptions()) as server:
-        asyncio.run(Publication(server.url, "test-cluster", CHANNEL, published=print).run([b"x"]))
+        asyncio.run(FeedPublication(server.url, "test-cluster", CHANNEL, published=print).run([b"x"]))
         publisher = PublisherProcess(server.url, "test-cluster", 10, tmp_path / "log")
         try:
             with pytest.raises(
@@ -121,7 +121,7 @@ def test_stored_messages_is_the_last_sequence() -> None:
     with Server(monitoring=True, streaming=StreamingOptions()) as server:
         assert stored_messages(server.monitor_url, CHANNEL) is None
         feed = [b"x"] * 5
-        asyncio.run(Publication(server.url, "test-cluster", CHANNEL, published=print).run(feed))
+        asyncio.run(FeedPublication(server.url, "test-cluster", CHANNEL, published=print).run(feed))
         assert stored_messages(server.monitor_url, CHANNEL) == 5
         gone = server.monitor_url
     assert stored_messages(gone, CHANNEL) is None
@@ -160,7 +160,7 @@ def test_chart_is_a_picture_even_of_little(tmp_path: Path) -> None:
 def test_display_lines_without_a_terminal_show_counts_and_rates() -> None:
     text = io.StringIO()
     display = Display(Console(file=text, width=100))
-    with Counters(display, 100, ("published", "written")) as counters:
+    with CounterDisplay(display, 100, ("published", "written")) as counters:
         counters.show((50, 0))
         counters.show((100, 100))
     display.checked(True, "good")
@@ -176,7 +176,7 @@ def test_display_lines_without_a_terminal_show_counts_and_rates() -> None:
 def test_display_bars_on_a_terminal_reach_the_total() -> None:
     text = io.StringIO()
     display = Display(Console(file=text, width=100, force_terminal=True))
-    with Counters(display, 1000, ("published",)) as counters:
+    with CounterDisplay(display, 1000, ("published",)) as counters:
         counters.show((500,))
         counters.show((1000,))
     assert "1,000 / 1,000" in text.getvalue()

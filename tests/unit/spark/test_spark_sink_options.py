@@ -10,8 +10,8 @@ from headrace.spark.sink_options import (
     CONNECTION_OPTIONS,
     SINK_OPTIONS,
     Guarantee,
-    Mode,
-    Target,
+    MalformedRows,
+    SinkTarget,
     read_sink_options,
 )
 
@@ -19,14 +19,18 @@ from headrace.spark.sink_options import (
 def test_sink_options_defaults_per_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS_URL", "nats://h:7")
     stream = read_sink_options({"stream": "ORDERS", "IDCOLUMN": "id"})
-    assert (stream.target, stream.name, stream.guarantee) == (Target.STREAM, "ORDERS", Guarantee.EXACTLY_ONCE)
-    assert (stream.mode, stream.id_column, stream.server.url) == (Mode.FAIL_FAST, "id", "nats://h:7")
+    assert (stream.target, stream.name, stream.guarantee) == (
+        SinkTarget.STREAM,
+        "ORDERS",
+        Guarantee.EXACTLY_ONCE,
+    )
+    assert (stream.mode, stream.id_column, stream.server.url) == (MalformedRows.FAIL_FAST, "id", "nats://h:7")
     channel = read_sink_options({"channel": "orders", "clusterId": "mine", "checkpointLocation": "/c"})
-    assert (channel.target, channel.guarantee) == (Target.CHANNEL, Guarantee.AT_LEAST_ONCE)
+    assert (channel.target, channel.guarantee) == (SinkTarget.CHANNEL, Guarantee.AT_LEAST_ONCE)
     assert channel.title == "channel orders of cluster mine"
     subject = read_sink_options({"subject": "a.b"})
     assert (subject.target, subject.subject, subject.guarantee) == (
-        Target.SUBJECT,
+        SinkTarget.SUBJECT,
         "a.b",
         Guarantee.BEST_EFFORT,
     )

@@ -22,16 +22,16 @@ from pyspark.sql.types import (
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.schema import COLUMNS
 from headrace.spark.sink_options import read_sink_options
-from headrace.spark.sink_rows import Identity, Limits, RowReader, check_sink_columns
+from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, check_sink_columns
 
 HEADERS = pa.map_(pa.string(), pa.list_(pa.string()))
 STREAM = {"stream": "S", "positionalIds": "true"}
-IDENTITY = Identity("query", 7, 3)
+IDENTITY = RowsIdentity("query", 7, 3)
 
 
-def reader(limits: Limits | None = None, **given: str) -> RowReader:
+def reader(limits: PublishLimits | None = None, **given: str) -> RowReader:
     options = {key: value for key, value in {**STREAM, **given}.items() if value}
-    return RowReader(read_sink_options(options), IDENTITY, limits or Limits(1000))
+    return RowReader(read_sink_options(options), IDENTITY, limits or PublishLimits(1000))
 
 
 def batch(**columns: Any) -> pa.RecordBatch:
@@ -122,14 +122,14 @@ def test_sink_rows_size_is_counted_to_the_byte() -> None:
     headers = pa.array([[("K", ["v"])]], HEADERS)
     full = id_block + len("K: v\r\n") + 100
     rows = pa.record_batch({"subject": ["a"], "data": [b"x" * 100], "headers": headers})
-    assert len(reader(Limits(full)).read(rows)) == 1
+    assert len(reader(PublishLimits(full)).read(rows)) == 1
     with pytest.raises(RowError, match=f"a message of {full} bytes, the target takes {full - 1}"):
-        reader(Limits(full - 1)).read(rows)
+        reader(PublishLimits(full - 1)).read(rows)
     plain = {"positionalIds": "", "deliveryGuarantee": "at-least-once"}
     bare = pa.record_batch({"subject": ["a"], "data": [b"x" * 100]})
-    assert len(reader(Limits(100), **plain).read(bare)) == 1
+    assert len(reader(PublishLimits(100), **plain).read(bare)) == 1
     with pytest.raises(RowError, match="a message of 100 bytes"):
-        reader(Limits(99), **plain).read(bare)
+        reader(PublishLimits(99), **plain).read(bare)
 
 
 def test_sink_rows_headers_are_lines_and_absent_ones_cost_nothing() -> None:

@@ -18,9 +18,9 @@ from headrace.client.replay import replay
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark import sink
 from headrace.spark.errors import RowError, SinkError
-from headrace.spark.sink import NatsBatchWriter, SinkCommit, SinkTask, Surroundings
+from headrace.spark.sink import NatsBatchWriter, SinkCommit, SinkTask, TaskSurroundings
 from headrace.spark.sink_options import read_sink_options
-from headrace.spark.sink_rows import Identity
+from headrace.spark.sink_rows import RowsIdentity
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -118,13 +118,13 @@ def task(
     stream: Stream, partition: int = 0, batch: int = 1, token: str = "run1", url: str = "", **options: str
 ) -> SinkTask:
     given = {"stream": stream.name, "url": url or stream.url, "positionalIds": "true", **options}
-    return make_task(given, Identity(f"{QUERY}{stream.name}", batch, partition), token)
+    return make_task(given, RowsIdentity(f"{QUERY}{stream.name}", batch, partition), token)
 
 
-def make_task(given: dict[str, str], identity: Identity, token: str = "run1") -> SinkTask:
+def make_task(given: dict[str, str], identity: RowsIdentity, token: str = "run1") -> SinkTask:
     chosen = read_sink_options({key: value for key, value in given.items() if value})
     clock = Clock()
-    world = Surroundings(
+    world = TaskSurroundings(
         lambda: connect(given["url"], chosen.server.connect_options()),
         lambda connection: connection.close(),
         clock,
@@ -243,8 +243,8 @@ def test_sink_write_without_a_name_leaves_no_records(
     given = {"stream": stream.name, "url": stream.url, "positionalIds": "true", "batchBucket": stream.name}
     writer = NatsBatchWriter(read_sink_options(given))
     writer.commit([])  # no task has begun: there is no bucket
-    make_task(given, Identity(writer.token, 0, 0), writer.token).run(iter(stream.batches(1, 10)))
-    make_task({**given, "writeId": "mine"}, Identity("mine", 0, 0)).run(iter(stream.batches(1, 10)))
+    make_task(given, RowsIdentity(writer.token, 0, 0), writer.token).run(iter(stream.batches(1, 10)))
+    make_task({**given, "writeId": "mine"}, RowsIdentity("mine", 0, 0)).run(iter(stream.batches(1, 10)))
     with connect(stream.url) as nc:
         api = JetStreamApi(nc)
         records = lambda: api.ask(f"STREAM.INFO.KV_{stream.name}")["state"]["messages"]  # noqa: E731
@@ -383,7 +383,7 @@ def test_sink_message_larger_than_stream_or_server_takes(jetstream: ServerProces
 
 
 def test_sink_wrong_credentials_and_a_server_that_is_not_there(tmp_path: Path) -> None:
-    identity = Identity("q", 0, 0)
+    identity = RowsIdentity("q", 0, 0)
     given = {"stream": "S", "positionalIds": "true", "reconnectTimeout": "3s"}
     with pytest.raises(SinkError, match=r"cannot write to stream S at nats://127.0.0.1:1: .*tried for 3 s"):
         make_task({**given, "url": "nats://127.0.0.1:1"}, identity).run(iter(()))
@@ -408,7 +408,7 @@ def test_sink_core_subjects_reach_whoever_listens_with_headers_and_reply() -> No
                 "headers": pa.array([None, [("K", ["v", "w"])]], pa.map_(pa.string(), pa.list_(pa.string()))),
             }
         )
-        done = make_task({"target": "subject", "url": server.url}, Identity("q", 0, 0)).run(iter([rows]))
+        done = make_task({"target": "subject", "url": server.url}, RowsIdentity("q", 0, 0)).run(iter([rows]))
         assert done.stored == 2
         got = list(listener.messages(1))
     assert [(one.subject, one.data, one.reply, one.headers) for one in got] == [
@@ -425,16 +425,16 @@ def read_channel(url: str, channel: str) -> list[bytes]:
 def test_sink_channels_take_every_row_and_the_client_leaves() -> None:
     with Server(streaming=StreamingOptions(cluster_id="mine"), monitoring=True) as server:
         given = {"channel": "orders", "clusterId": "mine", "url": server.url}
-        done = make_task(given, Identity("q", 0, 0)).run(
+        done = make_task(given, RowsIdentity("q", 0, 0)).run(
             iter([numbers("x", 1, 900), numbers("x", 901, 1500)])
         )
         assert done == SinkCommit(stored=1500)
         assert read_channel(server.url, "orders") == expected(1, 1500)
         by_row = {"target": "channel", "clusterId": "mine", "url": server.url}
-        make_task(by_row, Identity("q", 0, 0)).run(iter([numbers("y", 0, 5)]))
+        make_task(by_row, RowsIdentity("q", 0, 0)).run(iter([numbers("y", 0, 5)]))
         assert read_channel(server.url, "y.1") == [b"1", b"4"]
         empty = pa.record_batch({"data": [b"", b"x" * 300]})
-        make_task({**given, "channel": "edge"}, Identity("q", 0, 0)).run(iter([empty]))
+        make_task({**given, "channel": "edge"}, RowsIdentity("q", 0, 0)).run(iter([empty]))
         assert read_channel(server.url, "edge") == [b"", b"x" * 300]
 
 
@@ -445,7 +445,7 @@ def test_sink_channel_connection_cut_stores_every_row_at_least_once(cut: Cut) ->
         CuttingProxy(server.port, cut) as proxy,
     ):
         given = {"channel": "a", "clusterId": "mine", "url": proxy.url, "maxInFlight": "64"}
-        done = make_task(given, Identity("q", 0, 0)).run(iter([numbers("x", 1, 1000)]))
+        done = make_task(given, RowsIdentity("q", 0, 0)).run(iter([numbers("x", 1, 1000)]))
         assert done.stored == 1000
         assert done.resent > 0
         assert set(read_channel(server.url, "a")) == set(expected(1, 1000))
@@ -455,7 +455,7 @@ def test_sink_channel_without_streaming_server_is_named() -> None:
     with Server() as server:
         given = {"channel": "a", "clusterId": "mine", "url": server.url, "reconnectTimeout": "2s"}
         with pytest.raises(SinkError, match="no streaming server of cluster mine is there"):
-            make_task(given, Identity("q", 0, 0)).run(iter([numbers("x", 1, 2)]))
+            make_task(given, RowsIdentity("q", 0, 0)).run(iter([numbers("x", 1, 2)]))
 
 
 def test_sink_streaming_server_that_forgot_the_client_is_told_again() -> None:
@@ -467,8 +467,8 @@ def test_sink_streaming_server_that_forgot_the_client_is_told_again() -> None:
 
         given = {"channel": "a", "clusterId": "mine", "url": first.url}
         clock = Clock()
-        world = Surroundings(open_one, lambda connection: connection.close(), clock, clock.pause)
-        writing = SinkTask(read_sink_options(given), Identity("q", 0, 0), "t", world)
+        world = TaskSurroundings(open_one, lambda connection: connection.close(), clock, clock.pause)
+        writing = SinkTask(read_sink_options(given), RowsIdentity("q", 0, 0), "t", world)
         with Server(streaming=StreamingOptions(cluster_id="mine")) as second:
 
             def rows() -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from headrace.importing.progress import Progress
+    from headrace.importing.progress import ImportProgress
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -169,7 +169,7 @@ def test_no_more_logs_are_open_than_one_when_they_are_released(tmp_path: Path) -
 
 def test_progress_ends_with_everything_read(memory: MemoryStore) -> None:
     source = open_store(GOLDEN / "clean" / "store")
-    seen: list[Progress] = []
+    seen: list[ImportProgress] = []
     import_store(source, memory, progress=seen.append)
     assert seen[-1].messages == 155
     assert seen[-1].bytes_read == sum(channel.message_bytes for channel in source.channels)

@@ -14,7 +14,7 @@ from table_makers import Stream, archived
 
 from headrace.errors import UnsupportedError
 from headrace.tables.errors import TableDamaged
-from headrace.tables.manifest import DataFile, Manifest, Retired, add_ranges, decode, encode, without
+from headrace.tables.manifest import DataFile, Retired, TableManifest, add_ranges, decode, encode, without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ONE = DataFile("a.parquet", 1, 10, 9, 5, 6, 100, "00")
 TWO = DataFile("b.parquet", 11, 20, 10, 6, 7, 100, "01")
-FULL = Manifest(
+FULL = TableManifest(
     version=3,
     stream="caf\udce9",
     created_ns=9,
@@ -57,7 +57,7 @@ def test_what_is_written_is_read_back() -> None:
         replace(FULL, retired=(Retired("../../etc", 1, 1, 1, True),)),
     ],
 )
-def test_what_cannot_be_a_table_is_refused(wrong: Manifest) -> None:
+def test_what_cannot_be_a_table_is_refused(wrong: TableManifest) -> None:
     with pytest.raises(TableDamaged, match="here: not a manifest"):
         decode(encode(wrong), "here")
 

@@ -15,7 +15,7 @@ from headrace.jetstream.api.infos import consumer_info
 from headrace.jetstream.api.request import Endpoint, check_level
 from headrace.jetstream.consumer.rules import check_consumer_update, check_new_consumer
 from headrace.jetstream.sourcing.origin import identity_of
-from headrace.protocol.jetstream.configs import AckPolicy, Retention
+from headrace.protocol.jetstream.configs import AckPolicy, RetentionPolicy
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.headers import added, has, value
 from headrace.protocol.jetstream.levels import with_consumer_level
@@ -137,7 +137,7 @@ def _for_origin(config: ConsumerConfig, stream: Stream) -> ConsumerConfig:
     """
     if not (config.direct and config.sourcing and config.name):
         return config
-    if stream.config.retention is Retention.LIMITS:
+    if stream.config.retention is RetentionPolicy.LIMITS:
         return replace(config, name=f"{config.name}-{random_name(_NAME_LENGTH)}")
     return replace(
         config,

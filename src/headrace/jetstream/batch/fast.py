@@ -22,7 +22,7 @@ from headrace.jetstream.stream.publication import Duplicate, PublicationKind
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
-from headrace.protocol.jetstream.configs import Discard
+from headrace.protocol.jetstream.configs import DiscardPolicy
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import REQUIRED_LEVEL, asks_too_much
 from headrace.protocol.jetstream.numbers import UINT64_MAX, whole
@@ -236,7 +236,7 @@ class FastBatches(Feature):
             self._finish(batch, reply)
         else:
             self._acknowledge(batch, reply)
-        if stream.config.discard is Discard.NEW:
+        if stream.config.discard is DiscardPolicy.NEW:
             stream.flush()  # whether there is room is known before the next one is judged
 
     def _refused(self, batch: _Batch, place: BatchPlace, reply: bytes, error: ApiError | Duplicate) -> None:

@@ -33,7 +33,7 @@ from headrace.protocol.jetstream.configs import (
     AckPolicy,
     DeliverPolicy,
     ReplayPolicy,
-    Retention,
+    RetentionPolicy,
     Storage,
 )
 from headrace.protocol.jetstream.errors import ApiError
@@ -149,7 +149,7 @@ class Consumer:
 
     def stream_changed(self) -> None:
         """The configuration of the stream, or its own, is another one."""
-        self.removes_acknowledged = self.stream.config.retention is not Retention.LIMITS
+        self.removes_acknowledged = self.stream.config.retention is not RetentionPolicy.LIMITS
         """True if the stream must know which messages were acknowledged."""
         self.tracker.settles_alone = (
             not self.stopped

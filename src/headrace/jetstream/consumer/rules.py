@@ -23,7 +23,7 @@ from headrace.protocol.jetstream.configs import (
     ConsumerConfig,
     DeliverPolicy,
     PriorityPolicy,
-    Retention,
+    RetentionPolicy,
     Storage,
     StreamConfig,
 )
@@ -78,7 +78,7 @@ class ConsumerContext(Struct):
 
 
 def _replicas(config: ConsumerConfig, stream: StreamConfig) -> int:
-    if config.num_replicas == 0 and not config.durable_name and stream.retention is Retention.LIMITS:
+    if config.num_replicas == 0 and not config.durable_name and stream.retention is RetentionPolicy.LIMITS:
         return 1
     return min(config.num_replicas or stream.num_replicas, stream.num_replicas)
 
@@ -107,7 +107,7 @@ def check_new_consumer(
         most = _most_consumers(context, context.limits(config))
         if 0 < most <= len(context.consumers) and most <= context.number():
             raise ApiError(10026)
-        if context.stream.retention is Retention.WORKQUEUE:
+        if context.stream.retention is RetentionPolicy.WORKQUEUE:
             _check_work_queue(config, context)
     _check_length(config, context.stream)
     check_extensions(config, context.stream.subjects)
@@ -178,7 +178,7 @@ def check_consumer_update(
         if not same_consumer(old, new):
             raise ApiError(10148)
         new = replace(new, metadata=old.metadata)
-    if context.stream.retention is Retention.WORKQUEUE:
+    if context.stream.retention is RetentionPolicy.WORKQUEUE:
         check_partition(new, context)
     if new != old:
         _check_unchangeable(old, new, is_bound=context.is_bound)
@@ -330,7 +330,7 @@ def _check_names(config: ConsumerConfig, stream: StreamConfig) -> None:
         raise ApiError(10126)
     if config.num_replicas < 0:
         raise ApiError(10133)
-    if stream.retention is not Retention.LIMITS and config.num_replicas not in (0, stream.num_replicas):
+    if stream.retention is not RetentionPolicy.LIMITS and config.num_replicas not in (0, stream.num_replicas):
         raise ApiError(10134)
 
 
@@ -379,7 +379,7 @@ def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
 
 
 def _check_pull(config: ConsumerConfig, context: ConsumerContext) -> None:
-    if config.ack_policy is AckPolicy.NONE and context.stream.retention is Retention.WORKQUEUE:
+    if config.ack_policy is AckPolicy.NONE and context.stream.retention is RetentionPolicy.WORKQUEUE:
         raise ApiError(10084)
     if config.rate_limit_bps > 0:
         raise ApiError(10086)

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.change_log import snapshot
-from headrace.importing.findings import Finding, Outcome, Severity
-from headrace.importing.progress import Meter
+from headrace.importing.findings import Finding, ImportOutcome, Severity
+from headrace.importing.progress import ImportMeter
 from headrace.jetstream.assets import state_log, stream_log
 from headrace.jetstream.importing.raft_consumers import RaftRecovery
 from headrace.jetstream.importing.source_positions import SourcePosition
@@ -25,14 +25,14 @@ from headrace.jetstream.state.records import AccountState, consumer_record, stre
 from headrace.jetstream.stream.stream import log_limits
 from headrace.jetstream.stream.ttl import message_ttl
 from headrace.log.port import Limits, NewMessage
-from headrace.protocol.jetstream.configs import Retention
+from headrace.protocol.jetstream.configs import RetentionPolicy
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.subjects.grammar import is_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.importing.progress import Progress
+    from headrace.importing.progress import ImportProgress
     from headrace.jetstream.importing.model import SourceMessage
     from headrace.jetstream.importing.reader import SourceStore, SourceStream
     from headrace.log.port import MessageLog
@@ -59,7 +59,7 @@ class StreamReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(Outcome):
+class ImportReport(ImportOutcome):
     """The outcome for a whole store."""
 
     streams: list[StreamReport]
@@ -72,14 +72,14 @@ class ImportReport(Outcome):
 
 
 def import_store(
-    source: SourceStore, target: LogStore, progress: Callable[[Progress], None] = lambda _: None
+    source: SourceStore, target: LogStore, progress: Callable[[ImportProgress], None] = lambda _: None
 ) -> ImportReport:
     """Bring everything of `source` into `target`, which is empty; durable when it returns.
 
     Raises: ImportFailed, LogError; what was written until then is of no use.
     """
     report = ImportReport([], list(source.findings))
-    meter = Meter(progress)
+    meter = ImportMeter(progress)
     states: dict[str, AccountState] = {}
     for stream in source.streams:
         state = states.setdefault(stream.account, AccountState())
@@ -98,7 +98,7 @@ def import_store(
 class _Stream:
     """Writes one stream into its log, then notes the stream and its consumers in the account's state."""
 
-    def __init__(self, source: SourceStream, meter: Meter) -> None:
+    def __init__(self, source: SourceStream, meter: ImportMeter) -> None:
         self._source = source
         self._config = replace(source.config, num_replicas=1)
         self._meter = meter
@@ -151,7 +151,7 @@ class _Stream:
                 continue
             recovery = RaftRecovery(consumer.config, consumer.state)
             for sequence, (number, _) in list(consumer.state.pending.items()):
-                if self._config.retention is not Retention.LIMITS and log.read(sequence) is None:
+                if self._config.retention is not RetentionPolicy.LIMITS and log.read(sequence) is None:
                     recovery.acknowledge(number, sequence)
             self.report.pending += len(consumer.state.pending)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
 from headrace.jetstream.stream.publication import Publication, PublicationKind
-from headrace.protocol.jetstream.configs import Discard
+from headrace.protocol.jetstream.configs import DiscardPolicy
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SourceIngest:
 
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         stream = self._stream
-        refuses = stream.config.discard is Discard.NEW
+        refuses = stream.config.discard is DiscardPolicy.NEW
         for message in messages:
             attempt = _Attempt()
             p = self._publication(message, identity, attempt, is_last=message is messages[-1])

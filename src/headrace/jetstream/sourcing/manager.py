@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.jetstream.sourcing.origin import Origin, noted
-from headrace.protocol.jetstream.configs import Retention
+from headrace.protocol.jetstream.configs import RetentionPolicy
 
 if TYPE_CHECKING:
     from headrace.jetstream.ports import AccountPort, StreamPort
@@ -69,7 +69,7 @@ class SourceManager:
         them.
         """
         found = self._effects.streams.get(origin.source.name)
-        return found is not None and found.config.retention is not Retention.LIMITS
+        return found is not None and found.config.retention is not RetentionPolicy.LIMITS
 
     # -- what was taken before -------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, P
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
-from headrace.protocol.jetstream.configs import PersistMode, Retention, Storage
+from headrace.protocol.jetstream.configs import PersistMode, RetentionPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Ingest:
         if (
             bounds is None
             or stream.is_closed
-            or config.retention is Retention.INTEREST  # filters of consumers decide what is kept
+            or config.retention is RetentionPolicy.INTEREST  # filters of consumers decide what is kept
             or config.persist_mode is PersistMode.ASYNC
             or config.mirror is not None
             or stream.republisher is not None
@@ -196,7 +196,7 @@ class Ingest:
     def _judges_each(self) -> bool:
         """True if Python must look at each message, also at one without headers of ours."""
         stream = self._stream
-        if stream.config.retention is Retention.INTEREST and all(
+        if stream.config.retention is RetentionPolicy.INTEREST and all(
             consumer.filters for consumer in stream.consumers.values()
         ):
             return True

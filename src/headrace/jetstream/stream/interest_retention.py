@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogError, MessageDamaged
-from headrace.protocol.jetstream.configs import Retention
+from headrace.protocol.jetstream.configs import RetentionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ class InterestRetention:
         """Note that a consumer needs messages no more: those that no other one needs go."""
         stream = self._stream
         others = [other for other in stream.consumers.values() if other is not consumer]
-        if stream.config.retention is Retention.WORKQUEUE or not others:
+        if stream.config.retention is RetentionPolicy.WORKQUEUE or not others:
             self._done.update(sequences)
         else:
             self._done.update(s for s in sequences if not self._is_needed(s, None, others))
@@ -95,7 +95,7 @@ class InterestRetention:
         Without consumers nobody is interested in anything; a consumer that begins beyond the end keeps all.
         """
         stream = self._stream
-        if stream.config.retention is Retention.INTEREST and all(
+        if stream.config.retention is RetentionPolicy.INTEREST and all(
             consumer.tracker.reached <= stream.last_sequence for consumer in stream.consumers.values()
         ):
             self._remove_unneeded(stream.last_sequence, only_wanted=True)
@@ -103,7 +103,7 @@ class InterestRetention:
     def dropped(self) -> None:
         """A consumer has gone: by interest, what only it wanted goes too."""
         stream = self._stream
-        if stream.config.retention is Retention.INTEREST:
+        if stream.config.retention is RetentionPolicy.INTEREST:
             self._remove_unneeded(stream.last_sequence)
 
     def jumped(self, consumer: ConsumerView) -> None:
@@ -112,7 +112,7 @@ class InterestRetention:
         Beyond the end it keeps all.
         """
         stream, last = self._stream, consumer.tracker.floor_stream
-        if stream.config.retention is not Retention.INTEREST or last > stream.last_sequence:
+        if stream.config.retention is not RetentionPolicy.INTEREST or last > stream.last_sequence:
             return
         sequence = stream.log.state().first_sequence
         while sequence <= last:
@@ -125,11 +125,11 @@ class InterestRetention:
     def recover(self) -> None:
         """Remove messages whose acknowledgements were durable before a restart."""
         stream = self._stream
-        if stream.config.retention is Retention.LIMITS or not stream.consumers:
+        if stream.config.retention is RetentionPolicy.LIMITS or not stream.consumers:
             return
         self._remove_unneeded(
             max(consumer.tracker.reached for consumer in stream.consumers.values()),
-            only_wanted=stream.config.retention is Retention.WORKQUEUE,
+            only_wanted=stream.config.retention is RetentionPolicy.WORKQUEUE,
         )
 
     def _remove_unneeded(self, last: int, *, only_wanted: bool = False) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.log.port import LARGEST_SEQUENCE
-from headrace.protocol.jetstream.configs import Discard, Storage
+from headrace.protocol.jetstream.configs import DiscardPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Removal:
         others.
         """
         config, log = self._stream.config, self._stream.log
-        if 0 < config.max_bytes < log.state().bytes and config.discard is Discard.OLD:
+        if 0 < config.max_bytes < log.state().bytes and config.discard is DiscardPolicy.OLD:
             log.purge()
         self.notice()
 

@@ -20,10 +20,10 @@ from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
 from headrace.protocol.go_json import quoted
 from headrace.protocol.jetstream.configs import (
-    Discard,
+    DiscardPolicy,
     PersistMode,
     Placement,
-    Retention,
+    RetentionPolicy,
     Storage,
     StreamConfig,
 )
@@ -128,7 +128,12 @@ def check_stream_update(
     _check_unchangeable(old, new)
     if new.sealed:
         new = replace(
-            new, max_age=0, discard=Discard.NEW, deny_delete=True, deny_purge=True, allow_rollup_hdrs=False
+            new,
+            max_age=0,
+            discard=DiscardPolicy.NEW,
+            deny_delete=True,
+            deny_purge=True,
+            allow_rollup_hdrs=False,
         )
     context.room.check_bytes(new, old=old)
     _check_consumers(old, new, context)
@@ -141,7 +146,7 @@ def _check_unchangeable(old: StreamConfig, new: StreamConfig) -> None:
         raise ApiError(10074)
     if new.storage is not old.storage:
         raise invalid("stream configuration update can not change storage type")
-    if new.retention is not old.retention and Retention.WORKQUEUE in (old.retention, new.retention):
+    if new.retention is not old.retention and RetentionPolicy.WORKQUEUE in (old.retention, new.retention):
         raise invalid("stream configuration update can not change retention policy to/from workqueue")
     for was, now, text in (
         (old.sealed, new.sealed, "unseal a sealed stream"),
@@ -272,16 +277,16 @@ def _check_counter(config: StreamConfig) -> None:
     if config.deny_purge and config.allow_rollup_hdrs:
         raise invalid("roll-ups require the purge permission")
     if config.allow_msg_counter:
-        if config.discard is Discard.NEW:
+        if config.discard is DiscardPolicy.NEW:
             raise invalid("counter stream cannot use discard new")
         if config.allow_msg_ttl:
             raise invalid("counter stream cannot use message TTLs")
         if config.allow_msg_schedules:
             raise invalid("counter stream cannot use message schedules")
-        if config.retention is not Retention.LIMITS:
+        if config.retention is not RetentionPolicy.LIMITS:
             raise invalid("counter stream can only use limits retention")
     if config.discard_new_per_subject:
-        if config.discard is not Discard.NEW:
+        if config.discard is not DiscardPolicy.NEW:
             raise invalid("discard new per subject requires discard new policy to be set")
         if config.max_msgs_per_subject <= 0:
             raise invalid("discard new per subject requires max msgs per subject > 0")
@@ -300,7 +305,7 @@ def _with_newer_features(config: StreamConfig, *, pedantic: bool) -> StreamConfi
             replace(config, allow_msg_ttl=True), "subject delete marker cannot be set", pedantic=pedantic
         )
     if config.allow_msg_schedules:
-        if config.discard is Discard.NEW:
+        if config.discard is DiscardPolicy.NEW:
             raise invalid("message scheduling cannot use discard new")
         config = _with_rollups(config, "message scheduling cannot be set", pedantic=pedantic)
     if config.persist_mode is PersistMode.ASYNC:

@@ -25,9 +25,8 @@ from headrace.jetstream.stream.ingest import Ingest
 from headrace.jetstream.stream.interest_retention import InterestRetention
 from headrace.jetstream.stream.removal import Removal
 from headrace.jetstream.stream.republish import Republisher
-from headrace.log.port import Discard as LogDiscard
-from headrace.log.port import Limits, Weights
-from headrace.protocol.jetstream.configs import Compression, Discard, Retention, Storage
+from headrace.log.port import Limits, LogDiscard, Weights
+from headrace.protocol.jetstream.configs import Compression, DiscardPolicy, RetentionPolicy, Storage
 from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.transform import SubjectTransform
@@ -61,7 +60,7 @@ def log_limits(config: StreamConfig) -> Limits:
         max_bytes=max(config.max_bytes, 0),
         max_age_ns=max(config.max_age, 0),
         max_messages_per_subject=max(config.max_msgs_per_subject, 0),
-        discard=LogDiscard.NEW if config.discard is Discard.NEW and can_refuse else LogDiscard.OLD,
+        discard=LogDiscard.NEW if config.discard is DiscardPolicy.NEW and can_refuse else LogDiscard.OLD,
         discard_new_per_subject=config.discard_new_per_subject,
         waits_for_expire=config.subject_delete_marker_ttl > 0,  # there are markers to be left first
         weights=_IN_MEMORY if config.storage is Storage.MEMORY else _ON_DISK,
@@ -201,7 +200,7 @@ class Stream(StreamCounts):
 
     def wants(self, subject: bytes) -> bool:
         """True if a message must be kept: under retention by interest a consumer must want it."""
-        if self.config.retention is not Retention.INTEREST:
+        if self.config.retention is not RetentionPolicy.INTEREST:
             return True
         return any(consumer.matches(subject) for consumer in self.consumers.values())
 
@@ -262,7 +261,7 @@ class Stream(StreamCounts):
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """A consumer needs these no more: retention by interest or as a work queue may let them go."""
-        if self.config.retention is not Retention.LIMITS:
+        if self.config.retention is not RetentionPolicy.LIMITS:
             self.retention.acked(consumer, sequences)
 
     # -- what it holds ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from headrace.protocol.jetstream.numbers import (  # noqa: TC001 - msgspec reads
 )
 
 
-class Retention(StrEnum):
+class RetentionPolicy(StrEnum):
     """The rule by which a stream keeps messages."""
 
     LIMITS = "limits"
@@ -30,7 +30,7 @@ class Retention(StrEnum):
     WORKQUEUE = "workqueue"
 
 
-class Discard(StrEnum):
+class DiscardPolicy(StrEnum):
     """The messages that go when a limit is reached: old ones, or the new one."""
 
     OLD = "old"
@@ -212,14 +212,14 @@ class StreamConfig(_Config, frozen=True):
     name: str = ""
     description: str = ""
     subjects: list[str] = []
-    retention: Retention = Retention.LIMITS
+    retention: RetentionPolicy = RetentionPolicy.LIMITS
     max_consumers: Int = 0
     max_msgs: Int64 = 0
     max_bytes: Int64 = 0
     max_age: Duration = 0
     max_msgs_per_subject: Int64 = 0
     max_msg_size: Int32 = 0
-    discard: Discard = Discard.OLD
+    discard: DiscardPolicy = DiscardPolicy.OLD
     storage: Storage = Storage.FILE
     num_replicas: Int = 0
     no_ack: bool = False

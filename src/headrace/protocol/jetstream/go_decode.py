@@ -35,7 +35,7 @@ _SPELLINGS: Final[dict[type[StrEnum], dict[str, str]]] = {
     configs.PersistMode: {"": "default"},
 }
 """The other spellings of the values of an enumeration."""
-_FOLDED: Final = frozenset({configs.Discard})
+_FOLDED: Final = frozenset({configs.DiscardPolicy})
 _UNKNOWN: Final[dict[type[StrEnum], str]] = {
     configs.PriorityPolicy: "unknown priority policy: ",
     configs.Action: "unknown consumer action: ",

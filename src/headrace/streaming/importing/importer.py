@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.importing.errors import TargetDiverged
-from headrace.importing.findings import Finding, Outcome, Severity
-from headrace.importing.progress import Meter
+from headrace.importing.findings import Finding, ImportOutcome, Severity
+from headrace.importing.progress import ImportMeter
 from headrace.log.port import NewMessage
 from headrace.streaming.importing.state_conversion import convert_state
 from headrace.streaming.state import STATE_LOG, ServiceState, load_state, write_imported
@@ -23,7 +23,7 @@ from headrace.streaming.state import STATE_LOG, ServiceState, load_state, write_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.importing.progress import Progress
+    from headrace.importing.progress import ImportProgress
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
     from headrace.streaming.importing.model import SourceMessage
@@ -53,7 +53,7 @@ class ChannelReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(Outcome):
+class ImportReport(ImportOutcome):
     """The outcome of an import.
 
     `state_written` is False when clients and subscriptions were there already.
@@ -76,7 +76,7 @@ def import_store(
     target: LogStore,
     *,
     cluster_id: bytes = b"",
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Callable[[ImportProgress], None] = lambda _: None,
     before_state: Callable[[], None] = lambda: None,
     release: Callable[[MessageLog], None] = lambda _: None,
 ) -> ImportReport:
@@ -94,7 +94,7 @@ def import_store(
     state.channels = existing.channels  # the target's own: when a server that ran on it first saw each
     state_missing = _compare_state(existing, state)
     present = _present(source, target)
-    meter = Meter(progress)
+    meter = ImportMeter(progress)
     channels = [_Channel(channel, target, state, meter) for channel in source.channels]
     report = ImportReport(
         cluster_id=_text(state.server.cluster_id if state.server else b""),
@@ -140,7 +140,9 @@ def _present(source: SourceStore, target: LogStore) -> set[bytes]:
 class _Channel:
     """One channel on its way: `compare`, then `append`. Its source is read once, over both."""
 
-    def __init__(self, channel: SourceChannel, target: LogStore, state: ServiceState, meter: Meter) -> None:
+    def __init__(
+        self, channel: SourceChannel, target: LogStore, state: ServiceState, meter: ImportMeter
+    ) -> None:
         self.name = channel.name
         self._target = target
         self._meter = meter
