@@ -14,7 +14,7 @@ import time
 
 from bench.spark_pull import ROW_BYTES
 from headrace.client.blocking import connect
-from headrace.client.pipeline import Columns, Patience, Pipeline
+from headrace.client.pipeline import MessageColumns, Patience, PublishPipeline
 from headrace.client.streaming_publish import StreamingWire
 
 STAMP = struct.Struct("<q")
@@ -25,7 +25,7 @@ _LARGEST = 4096
 def feed(url: str, cluster: str, channel: bytes, rate: float, seconds: float) -> tuple[int, float]:
     """Publish; give the rows that were stored and the seconds that took."""
     wire = StreamingWire(cluster, f"feed-{secrets.token_hex(4)}")
-    pipeline = Pipeline(lambda: connect(url), wire, Patience(5.0))
+    pipeline = PublishPipeline(lambda: connect(url), wire, Patience(5.0))
     pipeline.start()
     filler = b"x" * (ROW_BYTES - STAMP.size)
     begin, sent = time.perf_counter(), 0
@@ -33,7 +33,7 @@ def feed(url: str, cluster: str, channel: bytes, rate: float, seconds: float) ->
         due = min(int(now * rate) - sent, _LARGEST)
         if due > 0:
             payload = STAMP.pack(time.time_ns()) + filler
-            pipeline.send(Columns([channel] * due, [payload] * due))
+            pipeline.send(MessageColumns([channel] * due, [payload] * due))
             pipeline.finish()
             sent += due
         left = begin + (sent + 1) / rate - time.perf_counter()

@@ -22,7 +22,7 @@ from headrace.protocol.jetstream.requests import (
     MessageGetRequest,
     PauseRequest,
     PurgeRequest,
-    Request,
+    RequestBody,
     RestoreRequest,
     SnapshotRequest,
     StreamConfigRequest,
@@ -91,7 +91,7 @@ STATE: Final[dict[str, Any]] = {
     "lost": {"msgs": [1234567890123456789], "bytes": 5},
     "consumer_count": 1,
 }
-OTHERS: Final[dict[str, tuple[type[Request], dict[str, Any]]]] = {
+OTHERS: Final[dict[str, tuple[type[RequestBody], dict[str, Any]]]] = {
     "STREAM.RESTORE.R": (
         RestoreRequest,
         {"config": {"name": "R", "subjects": ["r"], "first_seq": 5}, "state": STATE},
@@ -168,7 +168,7 @@ def test_spoilt_bodies_of_other_requests_too(tmp_path: Path, seed: int, *, stric
             assert refusal(kind, body, strict=strict) == text, (subject, body)
 
 
-def refusal(kind: type[StreamConfigRequest | Request], body: bytes, *, strict: bool) -> str:
+def refusal(kind: type[StreamConfigRequest | RequestBody], body: bytes, *, strict: bool) -> str:
     try:
         decode(kind, body, strict=strict)
     except ApiError as error:

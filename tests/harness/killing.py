@@ -28,7 +28,7 @@ from harness.stored_sources import GoStream
 from harness.waiting import LONG, wait_until
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.client.pipeline import Columns, Patience, Pipeline
+from headrace.client.pipeline import MessageColumns, Patience, PublishPipeline
 from headrace.client.replay import channel_state, replay
 from headrace.client.streaming_publish import StreamingWire
 
@@ -79,7 +79,7 @@ class Publisher(threading.Thread):
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
-        self._pipeline = Pipeline(
+        self._pipeline = PublishPipeline(
             lambda: connect(url), StreamingWire(CLUSTER_ID, secrets.token_hex(8)), Patience(LONG)
         )
         self._ended = threading.Event()
@@ -91,7 +91,7 @@ class Publisher(threading.Thread):
             while not self._ended.wait(_PAUSE):
                 numbers = range(self.published + 1, self.published + _BURST + 1)
                 payloads = [b"number %d" % number for number in numbers]
-                self._pipeline.send(Columns([CHANNEL.encode()] * _BURST, payloads))
+                self._pipeline.send(MessageColumns([CHANNEL.encode()] * _BURST, payloads))
                 self.published += _BURST
             self._pipeline.finish()
         except BaseException as error:  # noqa: BLE001  # the test raises it

@@ -19,16 +19,16 @@ from headrace.client.errors import (
     ConnectionLostError,
     ServerError,
 )
-from headrace.client.machine import ClientMachine, Closed, ErrorReported, State
+from headrace.client.machine import ClientMachine, ConnectionClosed, ConnectionPhase, ErrorReported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.attached.identity import Identity
+    from headrace.attached.identity import AttachedIdentity
     from headrace.client.address import Credentials, ServerAddress
     from headrace.client.codec import MessageBatch
     from headrace.client.options import ConnectOptions
-    from headrace.client.server_info import ServerInfo
+    from headrace.client.server_info import ServerFacts
 
 MAX_PENDING: Final = 64 << 20
 """Bytes that may wait for the server to take them; more: the connection is given up, as it would do."""
@@ -40,12 +40,12 @@ class Login(Struct, frozen=True):
     """
 
     options: ConnectOptions
-    identity: Identity
+    identity: AttachedIdentity
     credentials: Credentials
     server_name: str | None = None
 
 
-class Connection(asyncio.Protocol):
+class AttachedConnection(asyncio.Protocol):
     """Calls `receive` with the messages of one read, and `lost` once, with the reason, when it is over.
 
     Raises: StartError for a seed or credentials file that cannot be used.
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         login: Login,
         *,
         receive: Callable[[MessageBatch], None],
-        lost: Callable[[Connection, str], None],
+        lost: Callable[[AttachedConnection, str], None],
         said: Callable[[str], None],
     ) -> None:
         self.address = address
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive: asyncio.TimerHandle | None = None
 
     @property
-    def info(self) -> ServerInfo:
+    def info(self) -> ServerFacts:
         """The facts that the server tells of itself, as they are now."""
         return self._machine.info
 
@@ -116,10 +116,10 @@ class Connection(asyncio.Protocol):
 
     async def _shake_hands(self) -> None:
         machine = self._machine
-        while machine.state is not State.OPEN:
+        while machine.state is not ConnectionPhase.OPEN:
             if machine.error is not None:
                 raise machine.error
-            if machine.state is State.SECURING:
+            if machine.state is ConnectionPhase.SECURING:
                 await self._start_tls(self._login.options.tls or ssl.create_default_context())
                 self._secured()
             elif machine.output:
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
         for event in machine.take_events():
             if isinstance(event, ErrorReported):
                 self._said(event.error.text)
-            elif isinstance(event, Closed) and self._transport is not None:
+            elif isinstance(event, ConnectionClosed) and self._transport is not None:
                 self._transport.abort()
         if self._flushed is not None and machine.pongs >= self._flushed[0]:
             self._flushed[1].set_result(None)
@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
     def _ping(self) -> None:
         self._machine.keep_alive(self._loop.time())
         self._advance()
-        if self._machine.state is State.OPEN:
+        if self._machine.state is ConnectionPhase.OPEN:
             self._keep_alive_later()
 
     # -- the end ------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
-from headrace.attached.connection import Connection
+from headrace.attached.connection import AttachedConnection
 from headrace.client.address import parse_addresses
 from headrace.client.errors import AddressError, ClientError, ConnectError, ConnectionLostError, ServerError
-from headrace.client.subscriptions import Subscriptions
+from headrace.client.subscriptions import SubscriptionTable
 from headrace.core.service import REQUEST_INFO, Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.errors import StartError
@@ -57,8 +57,8 @@ class RemoteHost:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._timers = Timers(self._loop, self.failed)
-        self._connection: Connection | None = None
-        self._subscriptions = Subscriptions()
+        self._connection: AttachedConnection | None = None
+        self._subscriptions = SubscriptionTable()
         self._gathered: set[int] = set()
         self._named: set[int] = set()
         self.outgoing = Outgoing()
@@ -233,11 +233,11 @@ class RemoteHost:
 
     # -- connecting ---------------------------------------------------------------------------------
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> AttachedConnection:
         """The first server that takes us. Raises: ClientError, of the last one; StartError."""
         failure: ClientError = ConnectError("no server is known")
         for address in list(self._known):
-            connection = Connection(
+            connection = AttachedConnection(
                 address, self._login, receive=self._receive, lost=self._lost, said=self._said
             )
             try:
@@ -249,7 +249,7 @@ class RemoteHost:
             return connection
         raise failure
 
-    def _learn(self, connection: Connection) -> None:
+    def _learn(self, connection: AttachedConnection) -> None:
         """Servers of its cluster, for when this one is gone."""
         for url in connection.info.connect_urls:
             try:
@@ -260,7 +260,7 @@ class RemoteHost:
             if (address.host, address.port) not in {(one.host, one.port) for one in self._known}:
                 self._known.append(address)
 
-    def _lost(self, connection: Connection, reason: str) -> None:
+    def _lost(self, connection: AttachedConnection, reason: str) -> None:
         if connection is not self._connection:
             return
         self._connection = None
@@ -355,7 +355,7 @@ class RemoteHost:
             if frames:
                 connection.write(b"".join(frames))
 
-    def _take_outgoing(self, connection: Connection) -> None:
+    def _take_outgoing(self, connection: AttachedConnection) -> None:
         if not self.outgoing.size:
             return
         frames, refused = self.outgoing.frames(connection.max_payload)

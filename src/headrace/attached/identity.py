@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.conf.streaming_options import NATSServerOptions
 
 
-class Identity:
+class AttachedIdentity:
     """The credentials of this client, from options and from the files that they name."""
 
     def __init__(self, options: NATSServerOptions, authorization: AuthorizationOptions) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.attached.connection import Login
 from headrace.attached.host import RemoteHost
-from headrace.attached.identity import Identity, tls_context
+from headrace.attached.identity import AttachedIdentity, tls_context
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import AddressError, ConnectionLostError
 from headrace.client.options import ConnectOptions
@@ -85,7 +85,7 @@ class AttachedServer(Server):
     def _host(self, service: Service) -> RemoteHost:
         """Return the host of one service, not connected yet. Raises: StartError, AddressError."""
         addresses = parse_addresses(self._nats.url)
-        identity = Identity(self._nats, self.options.authorization)
+        identity = AttachedIdentity(self._nats, self.options.authorization)
         identity.check()
         in_url = next((address.credentials for address in addresses if address.credentials), None)
         login = Login(

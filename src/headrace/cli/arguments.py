@@ -41,7 +41,7 @@ class FlagKind(Enum):
     SWITCH = "switch"
 
 
-class Flag(Struct, frozen=True):
+class ArgumentFlag(Struct, frozen=True):
     """One flag under all its names, without dashes; `target` is what it sets."""
 
     names: tuple[str, ...]
@@ -54,13 +54,13 @@ class Flag(Struct, frozen=True):
 class Given(Struct, frozen=True):
     """A flag as given: under which name, with which value."""
 
-    flag: Flag
+    flag: ArgumentFlag
     name: str
     value: str | int | bool
 
 
 def read_arguments(
-    arguments: Sequence[str], flags: Iterable[Flag], more: Iterable[Flag] = ()
+    arguments: Sequence[str], flags: Iterable[ArgumentFlag], more: Iterable[ArgumentFlag] = ()
 ) -> tuple[list[Given], list[str]]:
     """The flags given, in order, and the arguments after them.
 
@@ -92,7 +92,9 @@ def read_arguments(
     return given, rest
 
 
-def _next_named(name: str, others: Iterator[Flag], by_name: dict[str, Flag]) -> Flag | None:
+def _next_named(
+    name: str, others: Iterator[ArgumentFlag], by_name: dict[str, ArgumentFlag]
+) -> ArgumentFlag | None:
     """Take flags one by one into those that are known, up to one with a name."""
     for flag in others:
         by_name.update(dict.fromkeys(flag.names, flag))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace.cli.arguments import Flag, FlagKind, UsageError, read_arguments
+from headrace.cli.arguments import ArgumentFlag, FlagKind, UsageError, read_arguments
 from headrace.conf.account_options import AuthorizationBlock
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.conf.keys import Key
     from headrace.conf.streaming_rules import Setting
 
-    Groups = Sequence[tuple[str, tuple[Flag, ...]]]
+    Groups = Sequence[tuple[str, tuple[ArgumentFlag, ...]]]
 
 _TEXT, _INTEGER, _SWITCH = FlagKind.TEXT, FlagKind.INTEGER, FlagKind.SWITCH
 _KINDS: Final = {"integer": _INTEGER, "true or false": _SWITCH}
@@ -50,13 +50,13 @@ They are loaded for a flag that is none of the others': every start pays for wha
 """
 
 
-def declared(keys: Mapping[str, Key], group: str, prefix: str = "") -> tuple[Flag, ...]:
+def declared(keys: Mapping[str, Key], group: str, prefix: str = "") -> tuple[ArgumentFlag, ...]:
     """The flags of a group that entries of keys declare; what they set is the option, after a prefix.
 
     A size is a text: it may have a unit.
     """
     return tuple(
-        Flag(
+        ArgumentFlag(
             key.flag.names,
             prefix + option,
             _TEXT if key.flag.value == "size" else _KINDS.get(key.kind, _TEXT),
@@ -68,7 +68,7 @@ def declared(keys: Mapping[str, Key], group: str, prefix: str = "") -> tuple[Fla
     )
 
 
-def _of_block(prefix: str, place: str) -> tuple[Flag, ...]:
+def _of_block(prefix: str, place: str) -> tuple[ArgumentFlag, ...]:
     module, _, name = place.partition(":")
     options = getattr(import_module(f"headrace.conf.{module}"), name)
     return tuple(flag for title in _BLOCKS for flag in declared(options.KEYS, title, prefix))
@@ -79,9 +79,9 @@ _GROUPS: Final[Groups] = (
         "Server",
         (
             *declared(Options.KEYS, "Server"),
-            Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
-            Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
-            Flag(
+            ArgumentFlag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
+            ArgumentFlag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
+            ArgumentFlag(
                 ("sl", "signal"),
                 "signal",
                 _TEXT,
@@ -94,15 +94,15 @@ _GROUPS: Final[Groups] = (
         "Logging",
         (
             *declared(Options.KEYS, "Logging"),
-            Flag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
-            Flag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
-            Flag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
+            ArgumentFlag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
+            ArgumentFlag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
+            ArgumentFlag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
         ),
     ),
     (
         "Streaming",
         (
-            Flag(
+            ArgumentFlag(
                 ("streaming",),
                 "streaming",
                 _SWITCH,
@@ -110,16 +110,20 @@ _GROUPS: Final[Groups] = (
             ),
         ),
     ),
-    ("JetStream", (Flag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),)),
+    ("JetStream", (ArgumentFlag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),)),
     ("Authorization", declared(AuthorizationBlock.KEYS, "Authorization")),
     (
         "TLS",
-        (Flag(("tls",), _TLS + "enabled", _SWITCH, "Use TLS (false: not even where the file says so)"),),
+        (
+            ArgumentFlag(
+                ("tls",), _TLS + "enabled", _SWITCH, "Use TLS (false: not even where the file says so)"
+            ),
+        ),
     ),
     (
         "Cluster",
         (
-            Flag(
+            ArgumentFlag(
                 ("cluster", "cluster_listen"),
                 _CLUSTER + "listen",
                 _TEXT,
@@ -128,13 +132,16 @@ _GROUPS: Final[Groups] = (
             ),
         ),
     ),
-    ("Profiling", (Flag(("profile",), _UNSUPPORTED, _INTEGER, "Port for profiling over HTTP", "port"),)),
+    (
+        "Profiling",
+        (ArgumentFlag(("profile",), _UNSUPPORTED, _INTEGER, "Port for profiling over HTTP", "port"),),
+    ),
     (
         "Common",
         (
-            Flag(("h", "help"), "help", _SWITCH, "Show this text"),
-            Flag(("v", "version"), "version", _SWITCH, "Show the version"),
-            Flag(("help_tls",), "help_tls", _SWITCH, "Show how to configure TLS"),
+            ArgumentFlag(("h", "help"), "help", _SWITCH, "Show this text"),
+            ArgumentFlag(("v", "version"), "version", _SWITCH, "Show the version"),
+            ArgumentFlag(("help_tls",), "help_tls", _SWITCH, "Show how to configure TLS"),
         ),
     ),
 )
@@ -193,7 +200,7 @@ def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Inv
     """
     takes_streaming = streaming or any(argument.lstrip("-").startswith("streaming") for argument in arguments)
 
-    def more() -> Iterator[Flag]:
+    def more() -> Iterator[ArgumentFlag]:
         if takes_streaming:
             from headrace.cli import streaming_flags
 
@@ -274,7 +281,7 @@ def _take_streaming(invocation: Invocation, given: Given) -> None:
         invocation.streaming_settings.update(streaming_flags.settings_of(given))
 
 
-def _help_line(flag: Flag) -> str:
+def _help_line(flag: ArgumentFlag) -> str:
     short = [f"-{name}" for name in flag.names if _is_short(name)]
     long = [f"--{name}" for name in flag.names if f"-{name}" not in short]
     names = ", ".join([*short, *long]) if short else f"    {', '.join(long)}"
@@ -286,7 +293,7 @@ def _is_short(name: str) -> bool:
     return len(name) <= 2 or name.isupper() or name in ("cid", "msu", "hbi", "hbt", "hbf")
 
 
-def _note(flag: Flag) -> str:
+def _note(flag: ArgumentFlag) -> str:
     if flag.target.startswith(_STREAMING):
         from headrace.cli import streaming_flags
 

@@ -28,7 +28,7 @@ Told: TypeAlias = "Callable[[int, ImportProgress], None]"
 """The function that is told of how many bytes there are to read, and how far it is."""
 
 
-class Import(Struct, Generic[R], frozen=True):
+class ImportCommand(Struct, Generic[R], frozen=True):
     """A command that imports: what it is called and says of itself, and what it does.
 
     `again`: what to do after an interruption. `document` is what `--json` prints; `describe` prints it for

@@ -10,16 +10,20 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli.names import PROGRAM
-from headrace.cli.streaming import Command
+from headrace.cli.streaming import StreamingCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS: Final[dict[str, Command]] = {
-    "import": Command("headrace.cli.jetstream_import", "run", "Take over a store of nats-server"),
-    "backup": Command("headrace.cli.jetstream_backup", "run_backup", "Back up streams while the server runs"),
-    "verify": Command("headrace.cli.jetstream_backup", "run_verify", "Check a backup without restoring it"),
-    "restore": Command("headrace.cli.jetstream_backup", "run_restore", "Make a store of a backup"),
+COMMANDS: Final[dict[str, StreamingCommand]] = {
+    "import": StreamingCommand("headrace.cli.jetstream_import", "run", "Take over a store of nats-server"),
+    "backup": StreamingCommand(
+        "headrace.cli.jetstream_backup", "run_backup", "Back up streams while the server runs"
+    ),
+    "verify": StreamingCommand(
+        "headrace.cli.jetstream_backup", "run_verify", "Check a backup without restoring it"
+    ),
+    "restore": StreamingCommand("headrace.cli.jetstream_backup", "run_restore", "Make a store of a backup"),
 }
 _WRONG_USE: Final = 2
 

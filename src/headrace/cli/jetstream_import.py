@@ -42,7 +42,7 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
-    return imports.Import(
+    return imports.ImportCommand(
         "jetstream import",
         "Take over the streams of a nats-server 2.10 to 2.15 that is stopped.",
         _EXPLANATION,

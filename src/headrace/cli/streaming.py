@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Command(Struct, frozen=True):
+class StreamingCommand(Struct, frozen=True):
     """A command: its module has `function(arguments, program) -> int`, which gives the exit code."""
 
     module: str
@@ -32,14 +32,20 @@ class Command(Struct, frozen=True):
 
 _STORE: Final = "headrace.cli.streaming_store"
 
-COMMANDS: Final[dict[str, Command]] = {
-    "channels": Command(_STORE, "channels", "List the channels of a store or a running server"),
-    "report": Command(_STORE, "report", "Show channels with their subscriptions"),
-    "purge": Command(_STORE, "purge", "Remove messages of a channel"),
-    "rm": Command(_STORE, "remove", "Remove channels"),
-    "adopt": Command("headrace.cli.streaming_adopt", "run", "Turn a durable into a JetStream consumer"),
-    "replay": Command("headrace.cli.streaming_replay", "run", "Print stored messages of a running server"),
-    "import": Command("headrace.cli.streaming_import", "run", "Take over a store of nats-streaming-server"),
+COMMANDS: Final[dict[str, StreamingCommand]] = {
+    "channels": StreamingCommand(_STORE, "channels", "List the channels of a store or a running server"),
+    "report": StreamingCommand(_STORE, "report", "Show channels with their subscriptions"),
+    "purge": StreamingCommand(_STORE, "purge", "Remove messages of a channel"),
+    "rm": StreamingCommand(_STORE, "remove", "Remove channels"),
+    "adopt": StreamingCommand(
+        "headrace.cli.streaming_adopt", "run", "Turn a durable into a JetStream consumer"
+    ),
+    "replay": StreamingCommand(
+        "headrace.cli.streaming_replay", "run", "Print stored messages of a running server"
+    ),
+    "import": StreamingCommand(
+        "headrace.cli.streaming_import", "run", "Take over a store of nats-streaming-server"
+    ),
 }
 
 

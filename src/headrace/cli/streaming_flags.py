@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.arguments import Flag, FlagKind, UsageError
+from headrace.cli.arguments import ArgumentFlag, FlagKind, UsageError
 from headrace.cli.flags import declared
 from headrace.conf.literals import LiteralError, meaning
 from headrace.conf.problems import shown
@@ -50,15 +50,15 @@ _DECLARED: Final = {
 """The entries of all settings."""
 
 
-def _group(title: str, *rows: Flag) -> tuple[str, tuple[Flag, ...]]:
+def _group(title: str, *rows: ArgumentFlag) -> tuple[str, tuple[ArgumentFlag, ...]]:
     return title, (*declared(_DECLARED, title, PREFIX), *rows)
 
 
-def _flag(names: str, target: str, kind: FlagKind, explanation: str, placeholder: str = "") -> Flag:
-    return Flag(tuple(names.split()), PREFIX + target, kind, explanation, placeholder)
+def _flag(names: str, target: str, kind: FlagKind, explanation: str, placeholder: str = "") -> ArgumentFlag:
+    return ArgumentFlag(tuple(names.split()), PREFIX + target, kind, explanation, placeholder)
 
 
-GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
+GROUPS: Final[tuple[tuple[str, tuple[ArgumentFlag, ...]], ...]] = (
     _group(
         "Streaming",
         _flag(
@@ -95,7 +95,7 @@ def settings_of(given: Given) -> dict[str, Setting]:
     return {option: Setting(value, name)}
 
 
-def note_on(flag: Flag) -> str:
+def note_on(flag: ArgumentFlag) -> str:
     """Return the note of `--help` on a flag that only the reference server uses."""
     option = flag.target.removeprefix(PREFIX)
     if option in UNSUPPORTED:

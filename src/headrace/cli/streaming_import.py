@@ -38,7 +38,7 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
-    return imports.Import(
+    return imports.ImportCommand(
         "streaming import",
         "Take over a file store of nats-streaming-server 0.25 that no server is using.",
         _EXPLANATION,

@@ -35,7 +35,7 @@ class SourceError(HeadraceError):
     """A store or server that could not be asked; the text is one line."""
 
 
-class SubscriptionReport(Struct, frozen=True):
+class ListedSubscription(Struct, frozen=True):
     """One subscription, under the field names of /streaming/channelsz."""
 
     client_id: str
@@ -46,7 +46,7 @@ class SubscriptionReport(Struct, frozen=True):
     pending_count: int
 
 
-class ChannelReport(Struct):
+class ListedChannel(Struct):
     """One channel, under the field names of /streaming/channelsz. Times are ns, None where not known."""
 
     name: str
@@ -55,7 +55,7 @@ class ChannelReport(Struct):
     first_seq: int
     last_seq: int
     last_time: int | None = None
-    subscriptions: list[SubscriptionReport] = field(default_factory=list)
+    subscriptions: list[ListedSubscription] = field(default_factory=list)
     damaged: list[int] | None = None
     """Sequences that cannot be read; None when nobody looked."""
 
@@ -93,21 +93,21 @@ def channel_names(store: LogStore) -> list[bytes]:
 
 def from_store(
     store: LogStore, *, check: bool = False, progress: Callable[[str, int], object] = lambda _name, _n: None
-) -> list[ChannelReport]:
+) -> list[ListedChannel]:
     """All channels. With `check` every message is read, to find those that cannot be.
 
     `progress` hears on the way which channel is read and how many sequences of it are. Raises: LogError.
     """
     from headrace.streaming.state import load_state
 
-    by_channel: dict[bytes, list[SubscriptionReport]] = {}
+    by_channel: dict[bytes, list[ListedSubscription]] = {}
     for record in load_state(store).subscriptions.values():
         by_channel.setdefault(record.channel, []).append(_subscription(record))
     reports = []
     for name in channel_names(store):
         log = store.open(name)
         state = log.state()
-        report = ChannelReport(
+        report = ListedChannel(
             name=shown(name),
             msgs=state.messages,
             bytes=state.bytes,
@@ -122,10 +122,10 @@ def from_store(
     return reports
 
 
-def from_streaming(found: Sequence[ChannelInfo]) -> list[ChannelReport]:
+def from_streaming(found: Sequence[ChannelInfo]) -> list[ListedChannel]:
     """Channels that a running server listed over NATS."""
     return [
-        ChannelReport(
+        ListedChannel(
             name=shown(raw_name(one.name)),
             msgs=one.msgs,
             bytes=one.bytes,
@@ -133,7 +133,7 @@ def from_streaming(found: Sequence[ChannelInfo]) -> list[ChannelReport]:
             last_seq=one.last_seq,
             last_time=one.last_time_ns or None,
             subscriptions=[
-                SubscriptionReport(
+                ListedSubscription(
                     client_id=shown(sub.client_id),
                     durable_name=shown(sub.durable_name),
                     queue_name=shown(sub.queue_name),
@@ -148,12 +148,12 @@ def from_streaming(found: Sequence[ChannelInfo]) -> list[ChannelReport]:
     ]
 
 
-def from_server(url: str) -> list[ChannelReport]:
+def from_server(url: str) -> list[ListedChannel]:
     """All channels of a running server, from its monitoring at `http://host:port`.
 
     Raises: SourceError.
     """
-    reports: list[ChannelReport] = []
+    reports: list[ListedChannel] = []
     while True:
         answer = _get(f"{url.rstrip('/')}/streaming/channelsz?subs=1&limit={_PAGE}&offset={len(reports)}")
         try:
@@ -182,9 +182,9 @@ def _get(url: str) -> Any:
         raise SourceError(f"{url}: {getattr(error, 'reason', None) or error}") from error
 
 
-def _channel(channel: dict[str, Any]) -> ChannelReport:
+def _channel(channel: dict[str, Any]) -> ListedChannel:
     subscriptions = [
-        SubscriptionReport(
+        ListedSubscription(
             client_id=shown(one["client_id"]),
             durable_name=shown(one.get("durable_name", "")),
             queue_name=shown(one.get("queue_name", "")),
@@ -194,7 +194,7 @@ def _channel(channel: dict[str, Any]) -> ChannelReport:
         )
         for one in channel.get("subscriptions") or ()
     ]
-    return ChannelReport(
+    return ListedChannel(
         name=shown(channel["name"]),
         msgs=channel["msgs"],
         bytes=channel["bytes"],
@@ -204,9 +204,9 @@ def _channel(channel: dict[str, Any]) -> ChannelReport:
     )
 
 
-def _subscription(record: SubscriptionRecord) -> SubscriptionReport:
+def _subscription(record: SubscriptionRecord) -> ListedSubscription:
     state = record.state
-    return SubscriptionReport(
+    return ListedSubscription(
         client_id=shown(state.client_id),
         durable_name=shown(state.durable_name),
         queue_name=shown(state.q_group),

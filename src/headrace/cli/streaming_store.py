@@ -30,7 +30,7 @@ from headrace.subjects.grammar import matches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.cli.streaming_source import ChannelReport, SubscriptionReport
+    from headrace.cli.streaming_source import ListedChannel, ListedSubscription
     from headrace.client.streaming_admin import ChannelInfo
     from headrace.log.store import LogStore
 
@@ -157,7 +157,7 @@ def _report(options: argparse.Namespace) -> int:
     return EXIT_DAMAGED if any(one.damaged for one in found) else 0
 
 
-def _found(options: argparse.Namespace, *, check: bool = False) -> list[ChannelReport]:
+def _found(options: argparse.Namespace, *, check: bool = False) -> list[ListedChannel]:
     if options.url:
         return source.from_server(options.url)
     if access.server_of(options):
@@ -190,7 +190,7 @@ class _Line:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _print_channel(one: ChannelReport) -> None:
+def _print_channel(one: ListedChannel) -> None:
     span = f"{one.first_seq} to {one.last_seq}" if one.msgs else f"none, the last was {one.last_seq}"
     newest = _time(one.last_time)
     print(f"{one.name}: {one.msgs:,} messages, {one.bytes:,} bytes, sequences {span}, newest {newest}")
@@ -213,14 +213,14 @@ def _print_channel(one: ChannelReport) -> None:
     print()
 
 
-def _kind(sub: SubscriptionReport) -> str:
+def _kind(sub: ListedSubscription) -> str:
     return (
         " ".join(filter(None, ["durable" if sub.durable_name else "", "queue" if sub.queue_name else ""]))
         or "plain"
     )
 
 
-def _print_json(found: Sequence[ChannelReport]) -> int:
+def _print_json(found: Sequence[ListedChannel]) -> int:
     print(json.dumps([to_builtins(one) for one in found], indent=2))
     return 0
 
@@ -345,7 +345,7 @@ def _chosen(store: LogStore, wanted: Sequence[str]) -> list[bytes]:
     return [known[name] for name in _pick(list(known), wanted)]
 
 
-def _matching(found: Sequence[ChannelReport], wanted: Sequence[str]) -> list[ChannelReport]:
+def _matching(found: Sequence[ListedChannel], wanted: Sequence[str]) -> list[ListedChannel]:
     by_name = {one.name: one for one in found}
     return [by_name[name] for name in _pick(list(by_name), wanted)] if wanted else list(found)
 

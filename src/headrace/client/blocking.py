@@ -29,7 +29,7 @@ from headrace.client.errors import (
 )
 from headrace.client.handshake import open_connection
 from headrace.client.headers import STATUS, Headers, encode_headers, parse_headers
-from headrace.client.machine import Closed, ErrorReported
+from headrace.client.machine import ConnectionClosed, ErrorReported
 from headrace.client.options import ConnectOptions, resolve_addresses
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from headrace.client.handshake import Opening
-    from headrace.client.server_info import ServerInfo
+    from headrace.client.server_info import ServerFacts
     from headrace.engine.frames import Payload
 
 WRITE_SIZE: Final = 1 << 16
@@ -89,7 +89,7 @@ class Connection:
         self.close()
 
     @property
-    def server_info(self) -> ServerInfo:
+    def server_info(self) -> ServerFacts:
         """The facts that the server tells of itself, as they are now."""
         return self._machine.info
 
@@ -370,7 +370,7 @@ class Connection:
     def _note_events(self) -> None:
         """Keep the first thing that went wrong for the next call: -ERR says more than the close behind it."""
         for event in self._machine.take_events():
-            if self._error is None and isinstance(event, ErrorReported | Closed):
+            if self._error is None and isinstance(event, ErrorReported | ConnectionClosed):
                 self._error = event.error
 
     def _raise_error(self) -> None:

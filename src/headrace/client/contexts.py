@@ -24,7 +24,7 @@ _CANNOT: Final = ("nsc", "user_jwt", "user_seed", "socks_proxy", "windows_cert_s
 """Ways to connect that only the tool has."""
 
 
-class Context(Struct, frozen=True):
+class SavedContext(Struct, frozen=True):
     """The settings of one context; None for each that it does not have."""
 
     url: str | None = None
@@ -38,7 +38,7 @@ class Context(Struct, frozen=True):
     inbox_prefix: str | None = None
 
 
-def read_context(name: str, environment: Mapping[str, str] | None = None) -> Context:
+def read_context(name: str, environment: Mapping[str, str] | None = None) -> SavedContext:
     """The context of this name. Raises: CredentialsError naming the file and what is wrong with it."""
     if not name or "/" in name or "\\" in name or name.startswith("."):
         raise CredentialsError(f"{name!r} is not the name of a context")
@@ -61,7 +61,7 @@ def read_context(name: str, environment: Mapping[str, str] | None = None) -> Con
     return _context(path, fields)
 
 
-def _context(path: Path, fields: dict[str, Any]) -> Context:
+def _context(path: Path, fields: dict[str, Any]) -> SavedContext:
     def text(name: str) -> str | None:
         value = fields.get(name)
         if value is not None and not isinstance(value, str):
@@ -74,7 +74,7 @@ def _context(path: Path, fields: dict[str, Any]) -> Context:
 
     if (text("cert") is None) != (text("key") is None):
         raise CredentialsError(f"{path}: cert and key need each other")
-    return Context(
+    return SavedContext(
         url=text("url"),
         credentials=_credentials(path, file("creds"), file("nkey"), text),
         tls_ca_file=file("ca"),

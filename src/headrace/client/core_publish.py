@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.client.codec import encode_pub
-from headrace.client.pipeline import Ack, Answer
+from headrace.client.pipeline import NumberedAnswer, PublishAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.client.blocking import Connection
-    from headrace.client.pipeline import Columns, Sent
+    from headrace.client.pipeline import MessageColumns, Sent
 
 
 class CoreWire:
@@ -23,7 +23,7 @@ class CoreWire:
     def open(self, connection: Connection) -> None:
         """Prepare nothing: a core publication needs no more than a connection."""
 
-    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+    def encode(self, first: int, columns: MessageColumns, start: int, stop: int) -> list[bytes]:
         frames = []
         for row in range(start, stop):
             lines = columns.headers[row] if columns.headers is not None else b""
@@ -35,9 +35,11 @@ class CoreWire:
     def again(self, frame: bytes) -> bytes:
         return frame
 
-    def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+    def settle(
+        self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float
+    ) -> list[NumberedAnswer]:
         connection.flush(timeout)
-        return [Ack(number, Answer.STORED) for number in on_their_way]
+        return [NumberedAnswer(number, PublishAnswer.STORED) for number in on_their_way]
 
     def stored(self, connection: Connection, on_their_way: Mapping[int, Sent]) -> list[int]:
         """Unknown: what no PONG confirmed is sent again."""

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.client.errors import ClientError, ClientTimeoutError, ConnectError, ServerError
-from headrace.client.machine import ClientMachine, State
+from headrace.client.machine import ClientMachine, ConnectionPhase
 from headrace.client.options import resolve_credentials
 from headrace.client.transport import SocketStream, open_stream
 
@@ -56,7 +56,7 @@ def _open_one(address: ServerAddress, options: ConnectOptions) -> Opening:
         raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from error
     try:
         machine.begin(time.monotonic())
-        while machine.state is not State.OPEN:
+        while machine.state is not ConnectionPhase.OPEN:
             if machine.error is not None:
                 raise machine.error
             _go_on(stream, machine, options, deadline)
@@ -68,7 +68,7 @@ def _open_one(address: ServerAddress, options: ConnectOptions) -> Opening:
 
 def _go_on(stream: SocketStream, machine: ClientMachine, options: ConnectOptions, deadline: float) -> None:
     """Do what the machine waits for. Raises: ClientTimeoutError, ConnectError."""
-    if machine.state is State.SECURING:
+    if machine.state is ConnectionPhase.SECURING:
         _start_tls(stream, machine.address, options, deadline)
         machine.secured()
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import JetStreamError
 from headrace.client.jetstream_api import BUSY, DEFAULT_PREFIX, JetStreamApi
-from headrace.client.pipeline import Ack, Answer
+from headrace.client.pipeline import NumberedAnswer, PublishAnswer
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.client.blocking import Connection
     from headrace.client.codec import MessageBatch
     from headrace.client.jetstream_api import StreamFacts
-    from headrace.client.pipeline import Columns, Sent
+    from headrace.client.pipeline import MessageColumns, Sent
 
 _ACK: Final = re.compile(rb'\{"stream": ?"([^"\\]+)", ?"seq": ?([0-9]+)(, ?"duplicate": ?true)?\}')
 _UNANSWERED: Final = (b"503",)
@@ -64,7 +64,7 @@ class JetStreamWire:
         self._inbox = connection.new_inbox() + b"."
         self._sid = connection.subscribe(self._inbox + b"*")
 
-    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+    def encode(self, first: int, columns: MessageColumns, start: int, stop: int) -> list[bytes]:
         payloads, subjects = columns.payloads[start:stop], columns.subjects[start:stop]
         inbox, window = self._inbox, len(self._numbers)
         for number in range(first, first + stop - start):
@@ -87,7 +87,9 @@ class JetStreamWire:
         operation, subject, reply, rest = frame.split(b" ", 3)
         return b"%b %b %b%b %b" % (operation, subject, self._inbox, reply[len(self._inbox) :], rest)
 
-    def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+    def settle(
+        self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float
+    ) -> list[NumberedAnswer]:
         oldest = next(iter(on_their_way), 0)
         acks = self._read(connection.receive_of(self._sid, timeout), oldest)
         if acks:
@@ -119,7 +121,7 @@ class JetStreamWire:
     def close(self, connection: Connection) -> None:
         connection.unsubscribe(self._sid)
 
-    def _read(self, batch: MessageBatch, oldest: int) -> list[Ack]:
+    def _read(self, batch: MessageBatch, oldest: int) -> list[NumberedAnswer]:
         skip, match, stream, numbers = len(self._inbox), _ACK.fullmatch, self._stream, self._numbers
         acks = []
         blocks = batch.header_blocks() if batch.has_headers else None
@@ -129,35 +131,41 @@ class JetStreamWire:
             if plain is None or plain[1] != stream:
                 ack = self._read_other(number, None if blocks is None else blocks[row], payload)
             elif plain[3]:
-                ack = Ack(number, Answer.DUPLICATE)
+                ack = NumberedAnswer(number, PublishAnswer.DUPLICATE)
             else:
-                ack = Ack(number, Answer.STORED)
+                ack = NumberedAnswer(number, PublishAnswer.STORED)
                 if number == oldest and self._floor_rises:
                     self._floor = max(self._floor, int(plain[2]))
-            if ack.answer is Answer.AGAIN:
+            if ack.answer is PublishAnswer.AGAIN:
                 self._floor_rises = False  # it may be stored behind messages that were sent after it
             acks.append(ack)
         return acks
 
-    def _read_other(self, number: int, block: bytes | None, payload: bytes) -> Ack:
+    def _read_other(self, number: int, block: bytes | None, payload: bytes) -> NumberedAnswer:
         """An acknowledgement that is not the plain one: an error, a domain, or no responders."""
         if block is not None and block.split(b"\r\n", 1)[0].endswith(_UNANSWERED):
-            return Ack(number, Answer.AGAIN, f"nobody takes messages for stream {self._facts.name}")
+            return NumberedAnswer(
+                number, PublishAnswer.AGAIN, f"nobody takes messages for stream {self._facts.name}"
+            )
         try:
             answer = json.loads(payload)
             error = answer.get("error")
             if error is not None:
                 code, text = int(error.get("err_code", 0)), str(error.get("description", ""))
-                return Ack(number, Answer.AGAIN if code in BUSY else Answer.REFUSED, text)
+                return NumberedAnswer(
+                    number, PublishAnswer.AGAIN if code in BUSY else PublishAnswer.REFUSED, text
+                )
             stream, duplicate = answer["stream"], bool(answer.get("duplicate"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"not an acknowledgement of JetStream: {payload[:80]!r}") from error
         if stream != self._facts.name:
-            return Ack(number, Answer.REFUSED, f"its subject belongs to stream {stream}, which has stored it")
-        return Ack(number, Answer.DUPLICATE if duplicate else Answer.STORED)
+            return NumberedAnswer(
+                number, PublishAnswer.REFUSED, f"its subject belongs to stream {stream}, which has stored it"
+            )
+        return NumberedAnswer(number, PublishAnswer.DUPLICATE if duplicate else PublishAnswer.STORED)
 
 
-def _blocks(columns: Columns, start: int, stop: int) -> list[bytes]:
+def _blocks(columns: MessageColumns, start: int, stop: int) -> list[bytes]:
     ids, headers = columns.ids, columns.headers
     if ids is None:
         assert headers is not None

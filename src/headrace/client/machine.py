@@ -3,7 +3,7 @@
     machine = ClientMachine(address, options, credentials)
     machine.begin(now)                   # the transport is connected
     machine.receive(data, now)           # what was read from it
-    machine.take_events()                # what its owner has to do or to know: UpgradeToTLS, Opened, ...
+    machine.take_events()                # what its owner has to do: UpgradeToTLS, ConnectionOpened, ...
     machine.take_messages()              # columns, in order of arrival
     machine.take_output()                # bytes to write to it
 
@@ -42,7 +42,7 @@ from headrace.client.errors import (
     MaxPayloadError,
     ServerError,
 )
-from headrace.client.server_info import ServerInfo
+from headrace.client.server_info import ServerFacts
 from headrace.errors import ProtocolError
 from headrace.protocol.user_seeds import SeedError, prove
 from headrace.version import __version__
@@ -61,7 +61,7 @@ NON_FATAL: Final = (
 """Beginnings of the error texts after which the server keeps the connection; all others end it."""
 
 
-class State(Enum):
+class ConnectionPhase(Enum):
     """The phase that a connection is in."""
 
     GREETING = "greeting"
@@ -78,14 +78,14 @@ class UpgradeToTLS(Struct, frozen=True):
     """The owner must shake hands over TLS now and call `secured`. No byte is read or written before."""
 
 
-class Opened(Struct, frozen=True):
+class ConnectionOpened(Struct, frozen=True):
     """The server has taken CONNECT."""
 
 
 class InfoChanged(Struct, frozen=True):
     """An open connection was told another INFO."""
 
-    info: ServerInfo
+    info: ServerFacts
 
 
 class ErrorReported(Struct, frozen=True):
@@ -94,13 +94,13 @@ class ErrorReported(Struct, frozen=True):
     error: ServerError
 
 
-class Closed(Struct, frozen=True):
+class ConnectionClosed(Struct, frozen=True):
     """The connection is over, because of this; the owner closes its transport."""
 
     error: ClientError
 
 
-Event = UpgradeToTLS | Opened | InfoChanged | ErrorReported | Closed
+Event = UpgradeToTLS | ConnectionOpened | InfoChanged | ErrorReported | ConnectionClosed
 
 
 class ClientMachine:
@@ -112,8 +112,8 @@ class ClientMachine:
 
     def __init__(self, address: ServerAddress, options: ConnectOptions, credentials: Credentials) -> None:
         self.address: Final = address
-        self.info = ServerInfo()
-        self.state = State.GREETING
+        self.info = ServerFacts()
+        self.state = ConnectionPhase.GREETING
         self.error: ClientError | None = None
         """The reason why a closed connection is over."""
         self.output = bytearray()
@@ -135,23 +135,23 @@ class ClientMachine:
         """Start: the transport is connected."""
         self._heard_at = now
         if self._options.tls_first:
-            self.state = State.SECURING
+            self.state = ConnectionPhase.SECURING
             self._events.append(UpgradeToTLS())
 
     def secured(self) -> None:
         """Go on: the TLS handshake that was asked for is over. Raises: RuntimeError if none was."""
-        if self.state is State.CLOSED:
+        if self.state is ConnectionPhase.CLOSED:
             return
-        if self.state is not State.SECURING:
+        if self.state is not ConnectionPhase.SECURING:
             raise RuntimeError(f"no TLS handshake was asked for: the connection is {self.state.value}")
         if self._options.tls_first:
-            self.state = State.GREETING
+            self.state = ConnectionPhase.GREETING
         else:
             self._connect()
 
     def receive(self, data: bytes, now: float) -> None:
         """Take bytes that were read, after a TLS handshake decrypted. Those behind the end are dropped."""
-        if self.state is State.CLOSED:
+        if self.state is ConnectionPhase.CLOSED:
             return
         if self._is_securing:
             self.close(self._early())
@@ -238,7 +238,7 @@ class ClientMachine:
 
     def keep_alive(self, now: float) -> None:
         """Queue a PING if the server has been silent for long, or give it up after several."""
-        if self.state is not State.OPEN or self.until_ping(now) > 0:
+        if self.state is not ConnectionPhase.OPEN or self.until_ping(now) > 0:
             return
         if self.pings - self.pongs >= self._options.ping_max:
             self.close(ConnectionLostError(f"{self.address} left {self._options.ping_max} PINGs unanswered"))
@@ -250,30 +250,30 @@ class ClientMachine:
 
         A fatal -ERR that came before says more, and is the reason then. Nothing happens the second time.
         """
-        if self.state is State.CLOSED:
+        if self.state is ConnectionPhase.CLOSED:
             return
-        self.state = State.CLOSED
+        self.state = ConnectionPhase.CLOSED
         self.error = self._reported or error
-        self._events.append(Closed(self.error))
+        self._events.append(ConnectionClosed(self.error))
 
     @property
     def _is_securing(self) -> bool:
-        return self.state is State.SECURING
+        return self.state is ConnectionPhase.SECURING
 
     # -- operations of the server -------------------------------------------------------------------
 
     def _handle(self, control: Control) -> None:
-        if control.op is Op.ERR and self.state is not State.OPEN:
+        if control.op is Op.ERR and self.state is not ConnectionPhase.OPEN:
             self.close(server_error(control))
             return
         match self.state:
-            case State.GREETING:
+            case ConnectionPhase.GREETING:
                 self._greeted(control)
-            case State.SECURING:
+            case ConnectionPhase.SECURING:
                 self.close(self._early())
-            case State.CONNECTING | State.OPEN:
+            case ConnectionPhase.CONNECTING | ConnectionPhase.OPEN:
                 self._told(control)
-            case State.CLOSED:
+            case ConnectionPhase.CLOSED:
                 return  # said behind what ended the connection
 
     def _greeted(self, control: Control) -> None:
@@ -287,7 +287,7 @@ class ClientMachine:
         if self._options.tls_first or not (wanted or self.info.requires_tls):
             self._connect()
         elif self.info.offers_tls:
-            self.state = State.SECURING
+            self.state = ConnectionPhase.SECURING
             self._events.append(UpgradeToTLS())
         else:
             self.close(ConnectError(f"{self.address} does not offer TLS"))
@@ -298,20 +298,20 @@ class ClientMachine:
         except CredentialsError as error:
             self.close(error)
             return
-        self.state = State.CONNECTING
+        self.state = ConnectionPhase.CONNECTING
         self.output += encode_connect(fields) + PING
 
     def _told(self, control: Control) -> None:
         match control.op:
             case Op.PING:
                 self.output += PONG
-            case Op.PONG if self.state is State.CONNECTING:
-                self.state = State.OPEN
-                self._events.append(Opened())
+            case Op.PONG if self.state is ConnectionPhase.CONNECTING:
+                self.state = ConnectionPhase.OPEN
+                self._events.append(ConnectionOpened())
             case Op.PONG:
                 self.pongs = min(self.pongs + 1, self.pings)  # one that nobody asked for answers nothing
             case Op.INFO:
-                if self._learn(control) and self.state is State.OPEN:
+                if self._learn(control) and self.state is ConnectionPhase.OPEN:
                     self._events.append(InfoChanged(self.info))
             case Op.ERR:
                 error = server_error(control)
@@ -330,7 +330,7 @@ class ClientMachine:
 
     def _break(self, cause: ProtocolError) -> None:
         """End because of bytes that are not the protocol."""
-        is_greeted = self.state not in (State.GREETING, State.CONNECTING)
+        is_greeted = self.state not in (ConnectionPhase.GREETING, ConnectionPhase.CONNECTING)
         error = (
             ConnectionLostError(f"{self.address} broke the protocol: {cause}")
             if is_greeted
@@ -348,7 +348,7 @@ def server_error(control: Control) -> ServerError:
     return ServerError(control.text, fatal=not control.text.startswith(NON_FATAL))
 
 
-def connect_fields(credentials: Credentials, options: ConnectOptions, info: ServerInfo) -> dict[str, object]:
+def connect_fields(credentials: Credentials, options: ConnectOptions, info: ServerFacts) -> dict[str, object]:
     """Return the fields of CONNECT. Raises: CredentialsError for a seed that cannot be used."""
     fields: dict[str, object] = {
         "verbose": False,

@@ -2,8 +2,8 @@
 
 Here live the window, the matching of acknowledgements, and what happens when the server goes away: within
 `Patience` a new connection is made and what is unacknowledged is sent again, in order. What a message and an
-acknowledgement look like is a `Wire`'s: one each for JetStream, NATS Streaming and core subjects. What of it
-is stored already after an outage is the wire's to find out, too. Nothing of Spark here.
+acknowledgement look like is a `PublishFormat`'s: one each for JetStream, NATS Streaming and core subjects.
+What of it is stored already after an outage is the format's to find out, too. Nothing of Spark here.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-class Columns(Struct):
+class MessageColumns(Struct):
     """Messages as columns of equal length. `headers` are header lines, each with its line end, or nothing;
-    `ids` are there for a wire that sends them.
+    `ids` are there for a format that sends them.
     """
 
     subjects: Sequence[bytes]
@@ -62,7 +62,7 @@ class Columns(Struct):
         return len(self.payloads)
 
 
-class Answer(Enum):
+class PublishAnswer(Enum):
     """The server's answer to one published message."""
 
     STORED = "stored"
@@ -72,11 +72,11 @@ class Answer(Enum):
     REFUSED = "refused"
 
 
-class Ack(NamedTuple):
+class NumberedAnswer(NamedTuple):
     """An answer, and the number of the message that it is about."""
 
     number: int
-    answer: Answer
+    answer: PublishAnswer
     text: str = ""
 
 
@@ -87,7 +87,7 @@ class Sent(NamedTuple):
     id: bytes | None
 
 
-class Wire(Protocol):
+class PublishFormat(Protocol):
     """The format of messages and acknowledgements for one kind of server.
 
     Raises, from every method: ClientError.
@@ -96,13 +96,15 @@ class Wire(Protocol):
     def open(self, connection: Connection) -> None:
         """Make a new connection ready, the first one or one after an outage."""
 
-    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+    def encode(self, first: int, columns: MessageColumns, start: int, stop: int) -> list[bytes]:
         """The frames of the rows [start, stop), numbered from `first` on."""
 
     def again(self, frame: bytes) -> bytes:
         """Return the same message for the present connection, of the same length."""
 
-    def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+    def settle(
+        self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float
+    ) -> list[NumberedAnswer]:
         """Acknowledgements, waiting up to `timeout` seconds for the first; none means silence."""
 
     def stored(self, connection: Connection, on_their_way: Mapping[int, Sent]) -> Collection[int]:
@@ -144,7 +146,7 @@ class Patience:
         self._next = min(self._next * 2, _LONGEST_PAUSE)
 
 
-class Counts(Struct):
+class PublishCounts(Struct):
     """The number of messages by their outcome; `resent` counts sendings beyond the first."""
 
     stored: int = 0
@@ -152,15 +154,15 @@ class Counts(Struct):
     resent: int = 0
 
 
-class Pipeline(Struct):
+class PublishPipeline(Struct):
     """One writer to one server; `open` gives a connection that nobody else uses. One thread at a time."""
 
     open: Callable[[], Connection]
-    wire: Wire
+    wire: PublishFormat
     patience: Patience
     window: int = DEFAULT_WINDOW
     ack_timeout: float = DEFAULT_ACK_TIMEOUT
-    counts: Counts = field(default_factory=Counts)
+    counts: PublishCounts = field(default_factory=PublishCounts)
     connection: Connection | None = None
     _on_their_way: dict[int, Sent] = field(default_factory=dict)
     _bytes: int = 0
@@ -176,7 +178,7 @@ class Pipeline(Struct):
                 self.patience.wait(error)
         return self.connection
 
-    def send(self, columns: Columns) -> None:
+    def send(self, columns: MessageColumns) -> None:
         """Send all rows; those that fill the window are acknowledged when this returns.
 
         Raises: PublishRefusedError when the server refuses one; ClientError once `patience` is over.
@@ -202,7 +204,7 @@ class Pipeline(Struct):
                 self._recover(error)
                 connection = self.start()
 
-    def finish(self) -> Counts:
+    def finish(self) -> PublishCounts:
         """Wait until every message is acknowledged. Raises: as `send`."""
         while self._on_their_way:
             self._settle()
@@ -244,12 +246,12 @@ class Pipeline(Struct):
             self.patience.wait(PublishRefusedError(again[0].text))
             self._send_again([ack.number for ack in again])
 
-    def _take(self, acks: Iterable[Ack]) -> list[Ack]:
+    def _take(self, acks: Iterable[NumberedAnswer]) -> list[NumberedAnswer]:
         """Book them; those whose messages are to be sent again."""
         again = []
         good = False
         for ack in acks:
-            if ack.answer is Answer.AGAIN:
+            if ack.answer is PublishAnswer.AGAIN:
                 if ack.number in self._on_their_way:
                     again.append(ack)
                 continue
@@ -257,10 +259,10 @@ class Pipeline(Struct):
             if sent is None:  # acknowledged before: it was sent twice
                 continue
             self._bytes -= len(sent.frame)
-            if ack.answer is Answer.REFUSED:
+            if ack.answer is PublishAnswer.REFUSED:
                 raise PublishRefusedError(ack.text)
             good = True
-            if ack.answer is Answer.STORED:
+            if ack.answer is PublishAnswer.STORED:
                 self.counts.stored += 1
             else:
                 self.counts.duplicates += 1
@@ -305,7 +307,7 @@ class Pipeline(Struct):
         connection = self.start()
         try:
             there = self.wire.stored(connection, self._on_their_way) if self._on_their_way else ()
-            self._take([Ack(number, Answer.STORED) for number in there])
+            self._take([NumberedAnswer(number, PublishAnswer.STORED) for number in there])
             self._resend(connection, list(self._on_their_way))
         except (*OUTAGE, ServerError) as error:
             return error

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ServerInfo:
+class ServerFacts:
     """The fields of INFO as they are now. A later INFO changes those that it has."""
 
     __slots__ = ("fields",)
@@ -18,9 +18,9 @@ class ServerInfo:
     def __init__(self, fields: Mapping[str, object] | None = None) -> None:
         self.fields: dict[str, object] = dict(fields or {})
 
-    def updated(self, fields: Mapping[str, object]) -> ServerInfo:
+    def updated(self, fields: Mapping[str, object]) -> ServerFacts:
         """Return these facts with the fields of a later INFO."""
-        return ServerInfo({**self.fields, **fields})
+        return ServerFacts({**self.fields, **fields})
 
     @property
     def server_id(self) -> str:

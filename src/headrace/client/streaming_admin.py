@@ -14,9 +14,9 @@ from headrace.client.errors import StreamingRefusedError
 from headrace.errors import ProtocolError
 from headrace.protocol.admin import (
     AdoptRequest,
+    ChannelPurgeRequest,
     DeleteRequest,
     ListRequest,
-    PurgeRequest,
     read_answer,
 )
 from headrace.protocol.channel_subjects import ADMINISTRATION
@@ -98,7 +98,7 @@ class StreamingAdmin:
 
         It is durable when this returns.
         """
-        request = PurgeRequest(
+        request = ChannelPurgeRequest(
             channel.encode("utf-8", "surrogateescape"), before_sequence, before_time_ns, keep
         )
         answer = self._ask("purge", request.encode())

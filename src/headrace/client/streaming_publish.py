@@ -17,7 +17,7 @@ from headrace.client.errors import (
     NoRespondersError,
     StreamingRefusedError,
 )
-from headrace.client.pipeline import Ack, Answer
+from headrace.client.pipeline import NumberedAnswer, PublishAnswer
 from headrace.errors import ProtocolError
 from headrace.protocol.protobuf import varint
 from headrace.protocol.stan import CloseRequest, ConnectRequest, ConnectResponse, PubAck, PubMsg
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.client.blocking import Connection
     from headrace.client.codec import MessageBatch
-    from headrace.client.pipeline import Columns, Sent
+    from headrace.client.pipeline import MessageColumns, Sent
 
 DEFAULT_DISCOVERY: Final = "_STAN.discover"
 
@@ -78,7 +78,7 @@ class StreamingWire:
             raise ProtocolError("the streaming server's answer to connecting lacks subjects")
         self._subjects = response
 
-    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+    def encode(self, first: int, columns: MessageColumns, start: int, stop: int) -> list[bytes]:
         frames = []
         for number, row in enumerate(range(start, stop), first):
             channel, data = columns.subjects[row], columns.payloads[row]
@@ -105,7 +105,9 @@ class StreamingWire:
     def again(self, frame: bytes) -> bytes:
         return frame
 
-    def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+    def settle(
+        self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float
+    ) -> list[NumberedAnswer]:
         deadline = time.monotonic() + timeout
         while batch := connection.receive(max(deadline - time.monotonic(), 0.0)):
             acks = self._read(connection, batch)
@@ -141,7 +143,7 @@ class StreamingWire:
         assert self._subjects is not None
         return b"%b.%b" % (self._subjects.pub_prefix, channel)
 
-    def _read(self, connection: Connection, batch: MessageBatch) -> list[Ack]:
+    def _read(self, connection: Connection, batch: MessageBatch) -> list[NumberedAnswer]:
         acks = []
         skip = len(self._guid)
         for head, payload in zip(batch.heads, batch.payloads, strict=True):
@@ -157,5 +159,5 @@ class StreamingWire:
                 raise ConnectionLostError("the streaming server has forgotten this client")
             number = int(ack.guid[skip:], 16)
             text = ack.error.decode(errors="replace")
-            acks.append(Ack(number, Answer.REFUSED if text else Answer.STORED, text))
+            acks.append(NumberedAnswer(number, PublishAnswer.REFUSED if text else PublishAnswer.STORED, text))
         return acks

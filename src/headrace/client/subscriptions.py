@@ -8,7 +8,7 @@ from __future__ import annotations
 from headrace.client.codec import encode_sub, encode_unsub
 
 
-class Subscriptions:
+class SubscriptionTable:
     """Subscriptions by sid. No sid is used twice, so a late message is never another subscription's."""
 
     def __init__(self) -> None:

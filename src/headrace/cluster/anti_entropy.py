@@ -15,7 +15,7 @@ from headrace import limits
 from headrace.cluster import gossip
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import Host, Timer
+    from headrace.cluster.port import ClusterHost, Timer
     from headrace.cluster.reconfiguration import Reconfiguration
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
@@ -26,7 +26,7 @@ class AntiEntropy:
     """Anti-entropy of one mesh. `_turn`: index of the peer that the others hear of next."""
 
     def __init__(
-        self, host: Host, registry: Registry, solicitors: Solicitors, reconfiguration: Reconfiguration
+        self, host: ClusterHost, registry: Registry, solicitors: Solicitors, reconfiguration: Reconfiguration
     ) -> None:
         self._host = host
         self._registry = registry

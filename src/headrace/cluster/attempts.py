@@ -14,7 +14,7 @@ from headrace import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.port import Host, Timer
+    from headrace.cluster.port import ClusterHost, Timer
     from headrace.conf.peer_options import PeerURL
 
 
@@ -24,7 +24,7 @@ class Attempts(ABC):
     `attempts`: how many there were. `is_first`: the server was not reached before, so that less is logged.
     """
 
-    def __init__(self, host: Host, *, is_first: bool) -> None:
+    def __init__(self, host: ClusterHost, *, is_first: bool) -> None:
         self.attempts = 0
         self._host: Final = host
         self._is_first = is_first

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import Host, Timer
+    from headrace.cluster.port import ClusterHost, Timer
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
 
@@ -35,7 +35,7 @@ class Bridge:
     the bridge, whether or not there are peers on both sides.
     """
 
-    def __init__(self, host: Host, registry: Registry, *, speaks_both: bool) -> None:
+    def __init__(self, host: ClusterHost, registry: Registry, *, speaks_both: bool) -> None:
         self.is_on = False
         self._host: Final = host
         self._registry: Final = registry

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.cluster.port import Host, SessionT_contra
+from headrace.cluster.port import ClusterHost, SessionT_contra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.cluster.port import Address, Wire
 
 
-class GatewayPort(Host, Protocol[SessionT_contra]):
+class GatewayPort(ClusterHost, Protocol[SessionT_contra]):
     """The server as `Gateways` sees it."""
 
     def dial(

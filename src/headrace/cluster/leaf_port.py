@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from headrace.cluster.port import Host, SessionT_contra
+from headrace.cluster.port import ClusterHost, SessionT_contra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ class LeafGrant(Struct, frozen=True):
     user: str = ""
 
 
-class LeafPort(Host, Protocol[SessionT_contra]):
+class LeafPort(ClusterHost, Protocol[SessionT_contra]):
     """The server as its leaf links see it.
 
     `identity` also has ip of the port for leaf nodes, jetstream, domain, api_lvl, info_on_connect,

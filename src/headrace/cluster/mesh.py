@@ -25,7 +25,7 @@ from headrace.cluster.names import ClusterName
 from headrace.cluster.reconfiguration import Reconfiguration
 from headrace.cluster.registration import Registration
 from headrace.cluster.registry import Registry
-from headrace.cluster.route import RouteSession, Target
+from headrace.cluster.route import RouteSession, RouteTarget
 from headrace.cluster.route_accounts import RouteAccounts
 from headrace.cluster.rules import Rules
 from headrace.cluster.soliciting import Solicitors
@@ -155,7 +155,7 @@ class Mesh:
         """Begin a session on the cluster port. None: the server is stopping, close the connection."""
         return None if self.is_stopped else self._enter(RouteSession(self, wire, None))
 
-    def solicited(self, wire: Wire, target: Target) -> RouteSession:
+    def solicited(self, wire: Wire, target: RouteTarget) -> RouteSession:
         """Begin a session with a peer that was reached."""
         return self._enter(RouteSession(self, wire, target))
 
@@ -256,7 +256,7 @@ class Mesh:
             accounts += self.registry.dedicated
         for each in accounts:
             url = gossip.url_to(info, at.host, at.port, self.options)
-            target = Target(url, account=each, gossip_mode=info.gossip_mode)
+            target = RouteTarget(url, account=each, gossip_mode=info.gossip_mode)
             self.solicitors.reach_heard_of(target)
 
     def accounts_changed(self) -> None:

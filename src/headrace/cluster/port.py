@@ -110,7 +110,7 @@ class Machine(Protocol[SessionT_co]):
         """Compare the accounts with those of before; called after a change."""
 
 
-class Host(Protocol):
+class ClusterHost(Protocol):
     """The server as every machine sees it; the port of each kind adds what only that kind needs."""
 
     @property
@@ -177,7 +177,7 @@ class Host(Protocol):
         """Log a line about other servers, at a level of `logging`."""
 
 
-class Port(Host, Protocol[SessionT_contra]):
+class Port(ClusterHost, Protocol[SessionT_contra]):
     """The server as a mesh sees it.
 
     `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, started_ns,

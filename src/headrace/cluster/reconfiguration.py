@@ -19,7 +19,7 @@ from headrace.protocol.peers import PeerInfo
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from headrace.cluster.port import Host, Timer
+    from headrace.cluster.port import ClusterHost, Timer
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
     from headrace.cluster.route_accounts import RouteAccounts
@@ -54,7 +54,7 @@ class Reconfiguration:
 
     def __init__(
         self,
-        host: Host,
+        host: ClusterHost,
         mesh: ReconfiguredMesh,
         registry: Registry,
         sessions: Collection[RouteSession],

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.cluster import gossip
 from headrace.cluster.registry import DEDICATED
-from headrace.cluster.route import Target
+from headrace.cluster.route import RouteTarget
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import OURS
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import Host
+    from headrace.cluster.port import ClusterHost
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
     from headrace.conf.peer_options import ClusterOptions
@@ -50,7 +50,7 @@ class RegisteringMesh(Protocol):
 class Registration:
     """The way of a mesh's connections into its registry."""
 
-    def __init__(self, host: Host, mesh: RegisteringMesh, registry: Registry) -> None:
+    def __init__(self, host: ClusterHost, mesh: RegisteringMesh, registry: Registry) -> None:
         self._host: Final = host
         self._mesh: Final = mesh
         self._registry: Final = registry
@@ -59,7 +59,7 @@ class Registration:
         """Give a connection its place, or close it, when the peer's first INFO came."""
         account, options = session.account, self._mesh.options
         if session.target is None:
-            session.target = Target(gossip.url_to(info, info.host, info.port, options))
+            session.target = RouteTarget(gossip.url_to(info, info.host, info.port, options))
         if self._mesh.is_stopped:
             session.close(CloseReason.SERVER_SHUTDOWN)
         elif account and self._host.interest(account) is None:

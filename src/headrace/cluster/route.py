@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from headrace.cluster.dialect import Dialect
     from headrace.cluster.names import ClusterName
-    from headrace.cluster.port import Host, Wire
+    from headrace.cluster.port import ClusterHost, Wire
     from headrace.conf.peer_options import ClusterOptions, PeerURL
     from headrace.engine.interest import Interest
     from headrace.errors import ProtocolError
@@ -42,7 +42,7 @@ Verdict: TypeAlias = "Callable[[bytes], bool]"
 """Returns True for a subject whose interest may pass."""
 
 
-class Target(Struct, frozen=True):
+class RouteTarget(Struct, frozen=True):
     """A peer to reach, and the account that the connection is for.
 
     `is_explicit`: the configuration names it, so it is tried for ever. `account`: the connection is for this
@@ -71,7 +71,7 @@ class RouteMesh(Protocol):
     """The mesh as one of its connections sees it."""
 
     @property
-    def port(self) -> Host:
+    def port(self) -> ClusterHost:
         """The server of the mesh."""
 
     @property
@@ -130,10 +130,10 @@ class RouteSession(CompressingSession, UserSession):
     trace_kind = ConnectionKind.ROUTER
     link: RouteLink
 
-    def __init__(self, mesh: RouteMesh, wire: Wire, target: Target | None) -> None:
+    def __init__(self, mesh: RouteMesh, wire: Wire, target: RouteTarget | None) -> None:
         port = mesh.port
         super().__init__(port, wire)
-        self.target: Target | None = target
+        self.target: RouteTarget | None = target
         self.was_solicited: Final = target is not None
         self.is_solicited = target is not None
         self.account = target.account if target else ""
@@ -200,14 +200,14 @@ class RouteSession(CompressingSession, UserSession):
         self._mesh.port.wake()
         self.log(logging.INFO, "Route connection created")
 
-    def _introduce(self, target: Target) -> None:
+    def _introduce(self, target: RouteTarget) -> None:
         """Introduce this server to a peer that was reached, after the INFO of one that may speak 1.x."""
         self._is_introduced = True
         self.link.send(self.dialect.connect_line(self._introduction(target)))
         if not self._delays_info:
             self._send_info()
 
-    def _introduction(self, target: Target) -> PeerConnect:
+    def _introduction(self, target: RouteTarget) -> PeerConnect:
         own = self._mesh.port.identity()
         return PeerConnect(
             echo=True,

@@ -13,7 +13,7 @@ from headrace.cluster.registry import DEDICATED, pool_index
 from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import Host
+    from headrace.cluster.port import ClusterHost
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
     from headrace.conf.peer_options import ClusterOptions
@@ -30,7 +30,7 @@ class ConfiguredMesh(Protocol):
 class RouteAccounts:
     """The accounts whose interest a mesh tells, as they were when `changed` was called last."""
 
-    def __init__(self, host: Host, mesh: ConfiguredMesh, registry: Registry) -> None:
+    def __init__(self, host: ClusterHost, mesh: ConfiguredMesh, registry: Registry) -> None:
         self._host: Final = host
         self._mesh: Final = mesh
         self._registry: Final = registry

@@ -19,7 +19,7 @@ from headrace.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.port import Host, Timer, Wire
+    from headrace.cluster.port import ClusterHost, Timer, Wire
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
     from headrace.core.tracing import ConnectionKind
@@ -44,7 +44,7 @@ class Session(ABC):
 
     link: Link
 
-    def __init__(self, port: Host, wire: Wire) -> None:
+    def __init__(self, port: ClusterHost, wire: Wire) -> None:
         self.wire: Final = wire
         self.is_closed = False
         self.start_ns: Final = port.now_ns()
@@ -247,7 +247,7 @@ class UserSession(Session):
     `remote`: the INFO of the server at the other end, once it came.
     """
 
-    def __init__(self, port: Host, wire: Wire) -> None:
+    def __init__(self, port: ClusterHost, wire: Wire) -> None:
         super().__init__(port, wire)
         self.remote: PeerInfo | None = None
         self._is_judged = False

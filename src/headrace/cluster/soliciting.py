@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec.structs import replace
 
 from headrace.cluster.attempts import Attempts
-from headrace.cluster.route import Target
+from headrace.cluster.route import RouteTarget
 from headrace.protocol.peers import GOSSIP
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SolicitingMesh(Protocol):
     def options(self) -> ClusterOptions:
         """The options that are in force now."""
 
-    def solicited(self, wire: Wire, target: Target) -> RouteSession:
+    def solicited(self, wire: Wire, target: RouteTarget) -> RouteSession:
         """Enter a connection to a peer that was reached."""
 
     def attempted(self) -> None:
@@ -70,7 +70,7 @@ class Solicitors:
         for solicitor in list(self._running):
             solicitor.stop()
 
-    def wants(self, target: Target) -> bool:
+    def wants(self, target: RouteTarget) -> bool:
         """Return True while this peer is to be reached for this account."""
         if self.is_stopped or (target.account and target.account not in self._registry.dedicated):
             return False
@@ -81,9 +81,9 @@ class Solicitors:
         urls = tuple(urls)
         for account in accounts:
             for url in urls:
-                self.reach_target(Target(url, is_explicit=True, account=account))
+                self.reach_target(RouteTarget(url, is_explicit=True, account=account))
 
-    def reach_target(self, target: Target, delay: float = 0.0, *, is_first: bool = True) -> None:
+    def reach_target(self, target: RouteTarget, delay: float = 0.0, *, is_first: bool = True) -> None:
         """Begin to reach a peer, after that many seconds; `is_first`: it was never met."""
         Solicitor(self, target, is_first=is_first).start(delay)
 
@@ -100,7 +100,7 @@ class Solicitors:
         if self.wants(target) and not self._is_reaching(target):
             self.reach_target(target)
 
-    def reach_heard_of(self, target: Target) -> None:
+    def reach_heard_of(self, target: RouteTarget) -> None:
         """Reach a server that a peer told of; an attempt that goes on already gets another try."""
         solicitor = self._for(target)
         if solicitor is not None:
@@ -108,12 +108,12 @@ class Solicitors:
         elif not self._is_reaching(target):
             self.reach_target(target)
 
-    def _for(self, target: Target) -> Solicitor | None:
+    def _for(self, target: RouteTarget) -> Solicitor | None:
         """The attempt to reach the same URL for the same account."""
         where = (target.url, target.account)
         return next((each for each in self._running if (each.target.url, each.target.account) == where), None)
 
-    def _is_reaching(self, target: Target) -> bool:
+    def _is_reaching(self, target: RouteTarget) -> bool:
         """Return True while a connection is under way: several peers tell of the same server."""
         where = (target.url, target.account)
         return self._for(target) is not None or any(
@@ -135,7 +135,7 @@ class Solicitors:
 class Solicitor(Attempts):
     """The attempts to reach one target; `solicitors` has it until it is done."""
 
-    def __init__(self, solicitors: Solicitors, target: Target, *, is_first: bool) -> None:
+    def __init__(self, solicitors: Solicitors, target: RouteTarget, *, is_first: bool) -> None:
         super().__init__(solicitors.port, is_first=is_first)
         self.target: Final = target
         self._solicitors = solicitors

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.conf.problems import Problems
-    from headrace.conf.source import Source
+    from headrace.conf.source import SourceText
     from headrace.conf.tree import MapNode, Scalar
 
 MAX_INCLUDE_DEPTH: Final = 20
@@ -36,7 +36,7 @@ class Includes:
         self._count = 0
 
     def load(
-        self, name: Scalar, directory: str, problems: Problems, parse: Callable[[Source], MapNode]
+        self, name: Scalar, directory: str, problems: Problems, parse: Callable[[SourceText], MapNode]
     ) -> MapNode | None:
         """The keys of the file; None if it cannot be read, which is reported at the include."""
         path = os.path.normpath(os.path.join(directory, name.text))
@@ -51,7 +51,7 @@ class Includes:
         return None
 
     def _read(
-        self, name: Scalar, path: str, real: str, problems: Problems, parse: Callable[[Source], MapNode]
+        self, name: Scalar, path: str, real: str, problems: Problems, parse: Callable[[SourceText], MapNode]
     ) -> MapNode | None:
         try:
             source = read_file(path)

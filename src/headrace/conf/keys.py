@@ -73,8 +73,8 @@ class Key(Struct, frozen=True):
     - `normal`: gives the one way in which a value is kept, out of several that mean the same.
     - `reload`: how a running server takes a change over. "restart": it does not. "lookup": the option is
       looked up each time it is needed. "always": each reload does. "process": the process does
-      (`Surroundings`). The others name a step of `headrace.server.reload`. "": as the block that the key is
-      in; at the top level as "restart".
+      (`ProcessSurroundings`). The others name a step of `headrace.server.reload`. "": as the block that the
+      key is in; at the top level as "restart".
     - `is_lasting`: a running server takes over what changes in the block, but not that it appears or
       disappears.
     - `flag`: the flag of the command line, None without one.

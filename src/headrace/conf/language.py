@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.conf.includes import Includes
 from headrace.conf.parser import Parser, Reading
 from headrace.conf.problems import Problems
-from headrace.conf.source import Source, checked, decode, read_file
+from headrace.conf.source import SourceText, checked, decode, read_file
 from headrace.conf.variables import Variables
 
 if TYPE_CHECKING:
@@ -49,17 +49,19 @@ def parse_text(text: str | bytes, environ: Mapping[str, str] = os.environ) -> Ma
     return root
 
 
-def text_source(text: str | bytes) -> Source:
+def text_source(text: str | bytes) -> SourceText:
     """A text as the source of a configuration.
 
     Raises: ConfigError if it is not text.
     """
     if isinstance(text, bytes):
         return decode(TEXT_NAME, text)
-    return checked(Source(TEXT_NAME, text.removeprefix("\ufeff")))
+    return checked(SourceText(TEXT_NAME, text.removeprefix("\ufeff")))
 
 
-def read_tree(source: Source, path: str | None, environ: Mapping[str, str], problems: Problems) -> MapNode:
+def read_tree(
+    source: SourceText, path: str | None, environ: Mapping[str, str], problems: Problems
+) -> MapNode:
     """The tree of a source; what is wrong goes to `problems`, and the tree then lacks what could not be read.
 
     `path` is the source's file, if it has one, so that it is not included again.

@@ -19,7 +19,7 @@ from headrace.conf.tree import BadValue, Scalar
 
 if TYPE_CHECKING:
     from headrace.conf.problems import Problems
-    from headrace.conf.source import Source
+    from headrace.conf.source import SourceText
     from headrace.errors import Position
 
 # Python counts four control characters as white space that the Go server does not.
@@ -47,7 +47,7 @@ def is_bcrypt(word: str) -> bool:
     return _BCRYPT.match(word) is not None
 
 
-class Key(Struct, frozen=True):
+class KeyWord(Struct, frozen=True):
     """A key as written; an unquoted one may turn out to be the word `include`."""
 
     name: str
@@ -71,7 +71,7 @@ class Lexer:
 
     __slots__ = ("_has_block_end", "_problems", "_source", "offset", "text")
 
-    def __init__(self, source: Source, problems: Problems) -> None:
+    def __init__(self, source: SourceText, problems: Problems) -> None:
         self._source = source
         self._problems = problems
         self.text: Final = source.text
@@ -112,7 +112,7 @@ class Lexer:
         """True if a new line lies between there and here."""
         return self.text.find("\n", start, self.offset) >= 0
 
-    def key(self) -> Key | None:
+    def key(self) -> KeyWord | None:
         """The key that starts here; None if there is none, then the line is skipped."""
         start = self.offset
         position = self.position()
@@ -125,14 +125,14 @@ class Lexer:
             self.offset = match.end()
             # JSON's escapes mean in a key what they mean in JSON; any other backslash is just a character.
             name = self._unescaped(match[1], start + 1, leniently=True) if quote == '"' else match[1]
-            return None if name is None else Key(name, position, start, is_bare=False)
+            return None if name is None else KeyWord(name, position, start, is_bare=False)
         match = _BARE_KEY.match(self.text, start)
         if match is None:
             self._problems.syntax(f"a key is missing before {quote!r}", position)
             self.resync(line=True)
             return None
         self.offset = match.end()
-        return Key(match[0], position, start, is_bare=True)
+        return KeyWord(match[0], position, start, is_bare=True)
 
     def value(self) -> Word | None:
         """The scalar that starts here; None if no value does.

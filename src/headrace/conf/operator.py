@@ -32,7 +32,7 @@ from headrace.conf.problems import shown
 from headrace.conf.toplevel import OPERATOR_OPTIONS
 from headrace.conf.tree import MapNode
 from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.protocol.jwt.claims import OperatorClaims, UserLimits
+from headrace.protocol.jwt.claims import OperatorClaims, UserLimitClaims
 from headrace.protocol.jwt.decoding import (
     MAX_TOKEN,
     JWTError,
@@ -68,7 +68,7 @@ class ReadOperator(Struct, frozen=True):
     token: str
 
 
-class Surroundings(Struct, frozen=True):
+class OperatorSurroundings(Struct, frozen=True):
     """The values of the rest of a configuration that operator mode has rules about.
 
     `system_account` is what the file names, None if nothing.
@@ -285,7 +285,7 @@ def operator_options(
     values: Mapping[str, object],
     positions: Mapping[str, Position],
     problems: Problems,
-    around: Surroundings,
+    around: OperatorSurroundings,
     failed: Collection[str] = (),
 ) -> OperatorOptions | None:
     """Combine the keys into options; None without an operator and without a trusted key.
@@ -304,7 +304,7 @@ class _Rules:
         values: Mapping[str, object],
         positions: Mapping[str, Position],
         problems: Problems,
-        around: Surroundings,
+        around: OperatorSurroundings,
     ) -> None:
         self._positions = positions
         self._problems = problems
@@ -430,7 +430,7 @@ class _Rules:
 
 
 def _may_be_scoped(claims: UserClaims) -> bool:
-    return bool(claims.issuer_account) and claims.limits == UserLimits()
+    return bool(claims.issuer_account) and claims.limits == UserLimitClaims()
 
 
 def _keys_of(operators: tuple[OperatorClaims, ...]) -> tuple[str, ...]:

@@ -283,10 +283,10 @@ class OptionsBuilder:
         """Combine the keys of operator mode; without any, nothing of it is loaded."""
         if not self._operator:
             return
-        from headrace.conf.operator import Surroundings, operator_options
+        from headrace.conf.operator import OperatorSurroundings, operator_options
 
         accounts, listed = self._get("accounts"), self._block.users
-        around = Surroundings(
+        around = OperatorSurroundings(
             system_account=cast("str | None", self._values.get("system_account")),
             has_accounts=bool(accounts),
             has_users=bool(listed or any(account.users for account in accounts)),

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class Origin(NamedTuple):
+class WebOrigin(NamedTuple):
     """A web origin: the scheme, host and port of a page."""
 
     scheme: str
@@ -20,7 +20,7 @@ class Origin(NamedTuple):
     port: int
 
 
-def parse_origin(text: str) -> Origin:
+def parse_origin(text: str) -> WebOrigin:
     """An origin of HTTP, with the port that its scheme implies where it has none. Host in lower case.
 
     Raises: ValueError with the reason.
@@ -32,7 +32,7 @@ def parse_origin(text: str) -> Origin:
         raise ValueError("allowed origins must be absolute URLs with http or https scheme")
     if not url.hostname:
         raise ValueError("host is required")
-    return Origin(url.scheme, *_address(url.netloc.rpartition("@")[2], url.scheme))
+    return WebOrigin(url.scheme, *_address(url.netloc.rpartition("@")[2], url.scheme))
 
 
 def parse_host(text: str, *, is_secure: bool) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace.conf.lexer import Key, Lexer, VariableName
+from headrace.conf.lexer import KeyWord, Lexer, VariableName
 from headrace.conf.plain import PlainReader
 from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, Entry, ListNode, MapNode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.includes import Includes
     from headrace.conf.problems import Problems
-    from headrace.conf.source import Source
+    from headrace.conf.source import SourceText
     from headrace.conf.tree import Node
     from headrace.conf.variables import Variables
     from headrace.errors import Position
@@ -57,7 +57,7 @@ _CLOSERS: Final = {_Shape.TOP: "", _Shape.GROUP: "}", _Shape.MAP: "}", _Shape.LI
 class _Frame(Struct):
     shape: _Shape
     opened_at: int
-    key: Key | None = None
+    key: KeyWord | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
     after_value: bool = False
@@ -75,7 +75,7 @@ class Reading(Struct, frozen=True):
 class Parser:
     """Reads one text once."""
 
-    def __init__(self, source: Source, reading: Reading) -> None:
+    def __init__(self, source: SourceText, reading: Reading) -> None:
         self._source = source
         self._reading = reading
         self._problems = reading.problems
@@ -159,7 +159,7 @@ class Parser:
         else:
             self._read_value(frame, None)
 
-    def _after_key(self, frame: _Frame, key: Key) -> None:
+    def _after_key(self, frame: _Frame, key: KeyWord) -> None:
         lexer = self._lexer
         after_key = lexer.offset
         lexer.skip_whitespace()
@@ -184,7 +184,7 @@ class Parser:
             return
         self._read_value(frame, key, after_key=after_key)
 
-    def _read_value(self, frame: _Frame, key: Key | None, after_key: int | None = None) -> None:
+    def _read_value(self, frame: _Frame, key: KeyWord | None, after_key: int | None = None) -> None:
         lexer = self._lexer
         start = lexer.offset
         char = lexer.peek()
@@ -269,7 +269,7 @@ class Parser:
 
     # --- keys, values and what stands between them ---
 
-    def _attach(self, frame: _Frame, key: Key | None, node: Node) -> None:
+    def _attach(self, frame: _Frame, key: KeyWord | None, node: Node) -> None:
         frame.after_value = True
         if frame.shape is _Shape.LIST:
             frame.items.append(node)
@@ -292,7 +292,7 @@ class Parser:
             return True
         return lexer.at_line_end() or lexer.peek() in ",;}]" or lexer.at_comment()
 
-    def _unexpected(self, key: Key | None, start: int, after_key: int | None) -> None:
+    def _unexpected(self, key: KeyWord | None, start: int, after_key: int | None) -> None:
         """Report what follows a value on its line, or the slip that made it seem to."""
         lexer = self._lexer
         opener = lexer.text[start]
@@ -315,7 +315,7 @@ class Parser:
         # The key is there, so that a variable which refers to it is no second mistake.
         frame.entries[name] = Entry(name, position, BadValue(position))
 
-    def _swallowed_a_closer(self, frame: _Frame, key: Key) -> bool:
+    def _swallowed_a_closer(self, frame: _Frame, key: KeyWord) -> bool:
         """True if an unquoted key has swallowed what follows it, as in `{a, b}`; then reading goes back
         there.
         """
@@ -327,13 +327,13 @@ class Parser:
         self._no_value(frame, name, key.position)
         return True
 
-    def _split_key(self, key: Key) -> Key:
+    def _split_key(self, key: KeyWord) -> KeyWord:
         """The part of a key before `{`, with the place set back to it: `tls{` was meant as `tls {`."""
         name = key.name[: key.name.index("{", 1)]
         self._lexer.offset = key.offset + len(name)
         hint = "or quote the key if it belongs to it"
         self._problems.syntax("a space is missing before '{'", self._lexer.position(), hint)
-        return Key(name, key.position, key.offset, is_bare=True)
+        return KeyWord(name, key.position, key.offset, is_bare=True)
 
     def _end_of_text(self, frame: _Frame) -> None:
         if frame.shape is not _Shape.TOP:
@@ -369,7 +369,7 @@ class Parser:
         if not self._is_ended(frame):
             self._unexpected(None, self._lexer.offset, None)
 
-    def _read_alone(self, source: Source, problems: Problems) -> Node | None:
+    def _read_alone(self, source: SourceText, problems: Problems) -> Node | None:
         reading = Reading(problems, self._reading.variables, self._reading.includes)
         return Parser(source, reading).parse_value()
 

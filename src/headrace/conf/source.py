@@ -16,7 +16,7 @@ MAX_FILE_BYTES: Final = 16 << 20
 """A longer file is refused: it is not a configuration, perhaps a device."""
 
 
-class Source:
+class SourceText:
     """A configuration text under the name that messages show for it.
 
     `directory` is where relative includes start. Cost: the table of lines is made at the first look-up.
@@ -39,7 +39,7 @@ class Source:
         return Position(self.name, line, offset - starts[line - 1] + 1)
 
 
-def read_file(path: str) -> Source:
+def read_file(path: str) -> SourceText:
     """The text of a file, without a byte order mark.
 
     Raises: ConfigError if the file cannot be read, is too long, or is not UTF-8 text.
@@ -59,7 +59,7 @@ def read_file(path: str) -> Source:
     return decode(path, data, os.path.dirname(path))
 
 
-def decode(name: str, data: bytes, directory: str = "") -> Source:
+def decode(name: str, data: bytes, directory: str = "") -> SourceText:
     """The source that these bytes are.
 
     Raises: ConfigError if they are not UTF-8 text.
@@ -69,14 +69,14 @@ def decode(name: str, data: bytes, directory: str = "") -> Source:
         text = data.decode()
     except UnicodeDecodeError as error:
         before = data[: error.start].decode()
-        position = Source(name, before).position(len(before))
+        position = SourceText(name, before).position(len(before))
         raise ConfigError(
             [ConfigProblem(f"not UTF-8 text: byte 0x{data[error.start]:02x}", position)]
         ) from None
-    return checked(Source(name, text, directory))
+    return checked(SourceText(name, text, directory))
 
 
-def checked(source: Source) -> Source:
+def checked(source: SourceText) -> SourceText:
     """Return the source once it is known to hold text only.
 
     Raises: ConfigError at the first NUL or lone surrogate.

@@ -75,7 +75,7 @@ _ZERO: Final[frozenset[object]] = frozenset((0,))
 _NEVER: Final[frozenset[object]] = frozenset()
 
 
-class Foreign(Key, frozen=True):
+class ForeignSetting(Key, frozen=True):
     """The entry of a setting of nats-streaming-server that has no counterpart here.
 
     `agrees`: the values that ask for nothing. `why`: the reason why there is none.
@@ -94,13 +94,13 @@ def _foreign(
     name: str | None = None,
     aliases: tuple[str, ...] = (),
     group: str = "Streaming store",
-) -> Foreign:
+) -> ForeignSetting:
     """The entry of a setting that is a flag, and a key where it has a name ("": the setting's).
 
     `flag`: name, value and text.
     """
     flag_name, value, text = flag
-    return Foreign(
+    return ForeignSetting(
         default,
         f"Without effect: {why}" if why else f"Not there: {text}",
         name=name,
@@ -114,13 +114,13 @@ def _foreign(
 
 def _clustered(
     default: object, flag: tuple[str, str, str], agrees: frozenset[object], why: str = ""
-) -> Foreign:
+) -> ForeignSetting:
     return _foreign(default, flag, agrees, why, group="Streaming cluster")
 
 
-UNSUPPORTED: Final[dict[str, Foreign]] = {
+UNSUPPORTED: Final[dict[str, ForeignSetting]] = {
     "clustered": _clustered(False, ("clustered", "", "Be one of a cluster"), _OFF),
-    "cluster": Foreign(None, "Not there: channels that are replicated", "map", shown_default=""),
+    "cluster": ForeignSetting(None, "Not there: channels that are replicated", "map", shown_default=""),
     "cluster_node_id": _clustered("", ("cluster_node_id", "name", "Name in it"), _EMPTY),
     "cluster_bootstrap": _clustered(False, ("cluster_bootstrap", "", "Begin it"), _OFF),
     "cluster_peers": _clustered("", ("cluster_peers", "names", "Names of the others"), _EMPTY),
@@ -139,13 +139,15 @@ UNSUPPORTED: Final[dict[str, Foreign]] = {
     "cluster_allow_add_remove_node": _clustered(
         False, ("cluster_allow_add_remove_node", "", "Let nodes come and go"), _OFF
     ),
-    "sql_options": Foreign(None, "Not there: stores in databases", "map", aliases=("sql",), shown_default=""),
+    "sql_options": ForeignSetting(
+        None, "Not there: stores in databases", "map", aliases=("sql",), shown_default=""
+    ),
     "sql_driver": _foreign("", ("sql_driver", "name", "Driver of a SQL store"), _EMPTY),
     "sql_source": _foreign("", ("sql_source", "source", "Source of a SQL store"), _EMPTY),
     "sql_no_caching": _foreign(False, ("sql_no_caching", "", "No cache in front of a SQL store"), _OFF),
     "sql_max_open_conns": _foreign(0, ("sql_max_open_conns", "count", "Connections to it"), _ZERO),
     "sql_bulk_insert_limit": _foreign(0, ("sql_bulk_insert_limit", "count", "Messages per insert"), _ZERO),
-    "slice_archive_script": Foreign(
+    "slice_archive_script": ForeignSetting(
         "",
         "Not there: messages would be removed without having been archived",
         aliases=("slice_archive", "slice_script"),
@@ -163,7 +165,7 @@ _BY_SIZE: Final = "segments end by size, see slice_max_bytes"
 _TOGETHER: Final = "messages that arrive together are stored together"
 _CUT_OFF: Final = "a torn end of the log is always cut off, and reported"
 
-NO_EFFECT: Final[dict[str, Foreign]] = {
+NO_EFFECT: Final[dict[str, ForeignSetting]] = {
     "crc": _foreign(
         False,
         ("file_crc", "", "Checksums"),

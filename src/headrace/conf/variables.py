@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.conf.problems import Problems, shown
-from headrace.conf.source import Source, checked
+from headrace.conf.source import SourceText, checked
 from headrace.conf.tree import BadValue, Scalar
 from headrace.errors import ConfigError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.conf.lexer import VariableName
     from headrace.conf.tree import Entry, Node
 
-    ReadValue = Callable[[Source, Problems], Node | None]
+    ReadValue = Callable[[SourceText, Problems], Node | None]
 
 MAX_ENVIRONMENT_DEPTH: Final = 20
 """Variables in the environment that may refer to one another in a row; one more is an error."""
@@ -88,7 +88,7 @@ class Variables:
         problems = Problems()
         self._in_progress.append(name)
         try:
-            node = read_value(checked(Source(f"${name}", text)), problems)
+            node = read_value(checked(SourceText(f"${name}", text)), problems)
         except ConfigError:
             node = None
         finally:

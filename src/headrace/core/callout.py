@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 
     from headrace.conf.account_options import CalloutOptions
     from headrace.core.grants import TokenIdentity, TrustedAccount
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
     from headrace.protocol.jwt.claims import (
         AuthorizationResponseClaims,
         ClientClaims,
         ServerClaims,
         TLSClaims,
         UserClaims,
-        UserLimits,
+        UserLimitClaims,
     )
     from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
 
@@ -207,7 +207,7 @@ class OperatorCallout:
         return identity_of(user, _unlimited(limits_of(user, target)), Home.of(target), expires_at)
 
 
-class Question(Discreet, frozen=True):
+class CalloutRequest(Discreet, frozen=True):
     """A question for `SUBJECT`, with its headers, and the user key that the answer must be about."""
 
     HIDDEN = frozenset({"payload"})
@@ -246,7 +246,7 @@ class Interviewer:
         *,
         timeout: float,
         tls: TLSClaims | None = None,
-    ) -> Question:
+    ) -> CalloutRequest:
         """One about this connection, good for `timeout` seconds.
 
         Raises: Refused if it cannot be made: too large, or the callout's curve key is no good.
@@ -267,7 +267,7 @@ class Interviewer:
         try:
             payload = encode(claims, self._key, now).encode()
             if not callout.curve_key:
-                return Question(payload, (), user_key)
+                return CalloutRequest(payload, (), user_key)
             sealed = self._curve.seal(payload, callout.curve_key)
         except JWTError as error:
             where = f"on account {_quoted(callout.account)}"
@@ -275,12 +275,12 @@ class Interviewer:
         except SealError as error:
             where = f"on account {_quoted(callout.account)}"
             raise Refused(f"Error encrypting auth request claim {where}: {error}") from None
-        return Question(sealed, ((CURVE_KEY_HEADER, self._curve.public),), user_key)
+        return CalloutRequest(sealed, ((CURVE_KEY_HEADER, self._curve.public),), user_key)
 
     def answer(
         self,
         callout: Callout,
-        question: Question,
+        question: CalloutRequest,
         payload: bytes,
         *,
         proxy_required: bool = False,
@@ -308,7 +308,7 @@ class Interviewer:
             raise Refused(_sentence(f"{where} using invalid connection type")) from None
         return user
 
-    def _user(self, callout: Callout, question: Question, payload: bytes) -> UserClaims:
+    def _user(self, callout: Callout, question: CalloutRequest, payload: bytes) -> UserClaims:
         if not payload:
             where = f"on account {_quoted(callout.account)}"
             raise Refused(_sentence(f'auth callout violation: "no reason supplied" {where}'))
@@ -340,7 +340,7 @@ class Interviewer:
             raise Refused("The auth callout response is no token") from None
 
 
-def claimed_user(connect: ConnectOptions, token: str = "", key: str = "") -> str:
+def claimed_user(connect: ClientConnect, token: str = "", key: str = "") -> str:
     """Return the name that the client gives itself; a question uses it.
 
     In operator mode, `token` is the user token (the client's, or the default sentinel) and `key` the public
@@ -353,7 +353,7 @@ def claimed_user(connect: ConnectOptions, token: str = "", key: str = "") -> str
     return "[REDACTED]" if connect.auth_token else ""
 
 
-def connect_claims(connect: ConnectOptions, token: str = "") -> ConnectClaims:
+def connect_claims(connect: ClientConnect, token: str = "") -> ConnectClaims:
     """Return the part of a client's CONNECT for a question: its credentials, which the service checks.
 
     `token` as for `claimed_user`.
@@ -398,7 +398,7 @@ def _times(user: UserClaims, now: float, account: str) -> float | None:
         raise Refused(_sentence(f"{where} outside of valid connect times")) from None
 
 
-def _unlimited(user_limits: UserLimits) -> UserLimits:
+def _unlimited(user_limits: UserLimitClaims) -> UserLimitClaims:
     return replace(user_limits, subscriptions=NO_LIMIT, payload=NO_LIMIT)
 
 

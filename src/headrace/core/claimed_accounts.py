@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.core.grants import TrustedAccount
-    from headrace.protocol.jwt.claims import AccountLimits as ClaimedLimits
-    from headrace.protocol.jwt.claims import Export, Import, JetStreamLimits, TraceClaims
+    from headrace.protocol.jwt.claims import AccountLimitClaims as ClaimedLimits
+    from headrace.protocol.jwt.claims import ExportClaims, ImportClaims, JetStreamLimitClaims, TraceClaims
 
 _NS: Final = 1_000_000_000
 _THRESHOLD: Final = ExportOptions("").response_threshold
@@ -94,7 +94,7 @@ def _jetstream(limits: ClaimedLimits) -> Mapping[str, JetStreamAccountLimits] | 
     return {name: _tier(tier) for name, tier in tiers.items()}
 
 
-def _tier(tier: JetStreamLimits) -> JetStreamAccountLimits:
+def _tier(tier: JetStreamLimitClaims) -> JetStreamAccountLimits:
     return JetStreamAccountLimits(
         max_memory=_limit(tier.memory_storage),
         max_storage=_limit(tier.disk_storage),
@@ -147,7 +147,7 @@ def claimed_account(
     )
 
 
-def _import(entry: Import) -> ImportOptions:
+def _import(entry: ImportClaims) -> ImportOptions:
     """Return the options of an import that a token has.
 
     `local_subject` renames; older tokens have a stream's prefix, or a service's real name, in `to`.
@@ -166,7 +166,7 @@ def _import(entry: Import) -> ImportOptions:
 
 def _required(
     wanted: ImportOptions, importer: TrustedAccount, exporter: TrustedAccount, options: AccountOptions
-) -> Export | None:
+) -> ExportClaims | None:
     """The export behind an import if it asks for an activation token."""
     found = export_for(wanted, importer.key, options)
     # What every account exports to the system's stands behind its own.
@@ -177,7 +177,7 @@ def _required(
 
 
 def _activation(
-    entry: Import, importer: TrustedAccount, exporter: TrustedAccount, export: Export, now: float
+    entry: ImportClaims, importer: TrustedAccount, exporter: TrustedAccount, export: ExportClaims, now: float
 ) -> tuple[str, list[float]]:
     """Check an import's activation token: return its error, "" if there is none, and the times at which that
     may change.
@@ -199,7 +199,7 @@ def _activation(
     return issues[0] if issues else "", ends
 
 
-def _export(export: Export) -> ExportOptions:
+def _export(export: ExportClaims) -> ExportOptions:
     latency = None
     is_service = export.kind == "service"
     response_type = _RESPONSE_TYPES.get(export.response_type, "singleton") if is_service else "singleton"

@@ -17,7 +17,7 @@ from headrace.conf.account_options import CONNECTION_TYPES, Permissions, Respons
 from headrace.core.templates import TemplateError, TemplateValues, expand
 from headrace.errors import HeadraceError
 from headrace.protocol.jwt import limits
-from headrace.protocol.jwt.claims import NO_LIMIT, UserLimits
+from headrace.protocol.jwt.claims import NO_LIMIT, UserLimitClaims
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class TokenIdentity(Struct, frozen=True):
     invalid_subjects: tuple[str, ...] = ()
 
 
-def limits_of(user: UserClaims, account: TrustedAccount) -> UserLimits:
+def limits_of(user: UserClaims, account: TrustedAccount) -> UserLimitClaims:
     """The user's own limits, or those of the scope of who signed them.
 
     Raises: Refused if the issuer does not sign for the account, or the user has limits besides a scope.
@@ -131,7 +131,7 @@ def limits_of(user: UserClaims, account: TrustedAccount) -> UserLimits:
         return user.limits
     if user.issuer != scope.key:
         raise Refused("User JWT is not valid: issuer not the scoped signer")
-    if user.limits != UserLimits():
+    if user.limits != UserLimitClaims():
         raise Refused("User JWT is not valid: scoped users require no permissions or limits set")
     values = TemplateValues.of(user, account.name, account.claims.tags)
     try:
@@ -140,7 +140,7 @@ def limits_of(user: UserClaims, account: TrustedAccount) -> UserLimits:
         raise Refused("User JWT generated invalid permissions") from None
 
 
-def known_connection_types(user_limits: UserLimits) -> list[str]:
+def known_connection_types(user_limits: UserLimitClaims) -> list[str]:
     """The names among them that mean something; empty if all ways to connect are allowed.
 
     Raises: Refused if none does.
@@ -153,14 +153,14 @@ def known_connection_types(user_limits: UserLimits) -> list[str]:
     return known
 
 
-def check_connection_type(user_limits: UserLimits, actual: ConnectionType) -> None:
+def check_connection_type(user_limits: UserLimitClaims, actual: ConnectionType) -> None:
     """Check the kind of a connection. Raises: Refused if it is not among those that the token names."""
     known = known_connection_types(user_limits)
     if known and actual.value not in known:
         raise Refused("Connection type not allowed")
 
 
-def end_of(user: UserClaims, user_limits: UserLimits, now: float) -> float | None:
+def end_of(user: UserClaims, user_limits: UserLimitClaims, now: float) -> float | None:
     """Return the end of the connection in seconds since 1970: that of the token, or of the hours in which it
     may connect.
 
@@ -179,7 +179,7 @@ def end_of(user: UserClaims, user_limits: UserLimits, now: float) -> float | Non
 
 
 def identity_of(
-    user: UserClaims, user_limits: UserLimits, home: Home, expires_at: float | None
+    user: UserClaims, user_limits: UserLimitClaims, home: Home, expires_at: float | None
 ) -> TokenIdentity:
     """The identity of a user with these limits in this account."""
     permissions, invalid = permissions_of(user_limits.permissions)

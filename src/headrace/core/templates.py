@@ -23,7 +23,7 @@ from headrace.protocol.jwt.claims import PermissionClaims, SubjectClaims
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
-    from headrace.protocol.jwt.claims import UserClaims, UserLimits
+    from headrace.protocol.jwt.claims import UserClaims, UserLimitClaims
 
 MAX_SUBJECTS: Final = 4096
 """Subjects that one list may become; more refuses the user."""
@@ -51,7 +51,7 @@ class TemplateValues(Struct, frozen=True):
         return cls(user.name, user.subject, user.tags, account_name, user.issuer_account, account_tags)
 
 
-def expand(template: UserLimits, values: TemplateValues) -> UserLimits:
+def expand(template: UserLimitClaims, values: TemplateValues) -> UserLimitClaims:
     """The limits of one user within this template.
 
     A list of allowed subjects of which none is left allows nothing.

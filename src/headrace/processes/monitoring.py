@@ -17,7 +17,7 @@ from headrace.server.monitor.aggregate import (
     MonitorUnavailable,
     ProcessMonitor,
     ProcessSnapshot,
-    SnapshotRequest,
+    SnapshotParts,
     connection_parts,
     process_snapshot,
 )
@@ -68,7 +68,7 @@ class SnapshotExchange:
 
     # -- the first process ------------------------------------------------------------------------------
 
-    async def ask_all(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
+    async def ask_all(self, wanted: SnapshotParts) -> Sequence[ProcessSnapshot]:
         """Ask the other processes that run for their snapshots.
 
         Raises: MonitorUnavailable when one does not answer.
@@ -108,7 +108,7 @@ class SnapshotExchange:
         """Answered in a task: others work in between."""
         server.tasks.run(self._answer(server, number, pickle.loads(question)))
 
-    async def _answer(self, server: _Server, number: int, wanted: SnapshotRequest) -> None:
+    async def _answer(self, server: _Server, number: int, wanted: SnapshotParts) -> None:
         if self._monitor is None:
             self._monitor = ProcessMonitor(server, self._worker)
         try:

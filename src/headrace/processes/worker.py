@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.processes.channel import ChannelEnd, Message
     from headrace.processes.plan import ListenerAddress
-    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
+    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotParts
     from headrace.server.worker import JoiningServer
 
 ORPHAN_SECONDS: Final = 15
@@ -282,7 +282,7 @@ class WorkerProcess(app.Process):
     def count_connections(self, connections: int) -> None:
         _SLOT.pack_into(self._share.slots, _SLOT.size * self.index, connections)
 
-    async def process_snapshots(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
+    async def process_snapshots(self, wanted: SnapshotParts) -> Sequence[ProcessSnapshot]:
         return await self._exchange.ask_all(wanted)
 
 

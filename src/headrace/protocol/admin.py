@@ -49,7 +49,7 @@ class ListRequest(Struct, frozen=True):
         return documents.write_document({"channel": documents.name_of(self.channel), "offset": self.offset})
 
 
-class PurgeRequest(Struct, frozen=True):
+class ChannelPurgeRequest(Struct, frozen=True):
     """Messages that are below the sequence and older than the time, but for the last `keep` of these."""
 
     channel: bytes

@@ -33,7 +33,7 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_unknown_fields=True):
+class ClientConnect(Struct, frozen=True, rename={"password": "pass"}, forbid_unknown_fields=True):
     """A CONNECT as it was sent; fields left out stand at the protocol's defaults.
 
     Secrets never show in a repr.
@@ -61,9 +61,9 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
 
     def __repr__(self) -> str:
         client = f"name={self.name!r}, lang={self.lang!r}, version={self.version!r}"
-        return f"ConnectOptions({client}, user={self.user!r})"
+        return f"ClientConnect({client}, user={self.user!r})"
 
-    def merged(self, text: bytes) -> ConnectOptions:
+    def merged(self, text: bytes) -> ClientConnect:
         """Return these options with the fields of a CONNECT's JSON put over them.
 
         Field names match in any case, unknown ones are ignored, null leaves a field as it is.
@@ -77,7 +77,7 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
         given = json_fields(text, "CONNECT")
         return replace(self, **dict(filter(None, map(_option, given))))
 
-    def completed(self, stand_ins: Mapping[str, str]) -> ConnectOptions:
+    def completed(self, stand_ins: Mapping[str, str]) -> ClientConnect:
         """Return the options with values for fields that were left out."""
         if not stand_ins:
             return self
@@ -85,10 +85,10 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
         return replace(self, **lacking) if lacking else self
 
 
-NO_OPTIONS: Final = ConnectOptions()
+NO_OPTIONS: Final = ClientConnect()
 """The options of a client before its CONNECT."""
 
-_read_plain: Final = Decoder(ConnectOptions).decode
+_read_plain: Final = Decoder(ClientConnect).decode
 """Reads what nearly all clients send, in one pass: known fields by their exact names, each of its type.
 
 It refuses whatever `json_fields` would understand in another way.
@@ -151,16 +151,16 @@ _FOLDED: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 _FIELDS: Final[dict[str, tuple[str, type]]] = {
     wire: (name, type(default))
     for wire, name, default in zip(
-        ConnectOptions.__struct_encode_fields__,
-        ConnectOptions.__struct_fields__,
-        ConnectOptions.__struct_defaults__,
+        ClientConnect.__struct_encode_fields__,
+        ClientConnect.__struct_fields__,
+        ClientConnect.__struct_defaults__,
         strict=True,
     )
 }
 """The options by their fields' names in the JSON, with the type of each."""
 
 
-class ServerInfo(dict[str, Any]):
+class PortInfo(dict[str, Any]):
     """The fields of INFO that all clients of a port are sent; they do not change.
 
     Fields that are None, False, "" or empty are not sent, but for those that clients always get.

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from headrace.conf.account_options import Permissions, UserOptions
     from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
 
-    _Given = tuple[ConnectOptions, bytes, str, tuple[bytes, ...] | None]
+    _Given = tuple[ClientConnect, bytes, str, tuple[bytes, ...] | None]
 
     class ApplicantAccess(Protocol):
         """The rules for one port."""
@@ -64,7 +64,7 @@ def authentication_timeout(options: Options) -> float:
     return options.tls.timeout + 1.0 if options.tls else limits.AUTH_TIMEOUT
 
 
-class Credentials(Protocol):
+class ConnectCredentials(Protocol):
     """The part of a CONNECT that authentication reads; None or "" means not given."""
 
     @property
@@ -179,7 +179,7 @@ class Authenticator:
         identity = self._identity(self._no_auth_user, connection_type)
         return None if identity is not None and identity.proxy_required else identity
 
-    def is_slow(self, connect: Credentials, certificates: tuple[bytes, ...] | None = None) -> bool:
+    def is_slow(self, connect: ConnectCredentials, certificates: tuple[bytes, ...] | None = None) -> bool:
         """True if `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
         if certificates:  # whose it is is not known yet
             return any(passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
@@ -188,7 +188,7 @@ class Authenticator:
 
     def authenticate(
         self,
-        connect: Credentials,
+        connect: ConnectCredentials,
         nonce: bytes,
         connection_type: str = _STANDARD,
         certificates: tuple[bytes, ...] | None = None,
@@ -212,7 +212,7 @@ class Authenticator:
             return self._identity(connect.nkey, connection_type) if is_signed else None
         return self._by_password(connect, connection_type)
 
-    def _by_password(self, connect: Credentials, connection_type: str) -> Identity | None:
+    def _by_password(self, connect: ConnectCredentials, connection_type: str) -> Identity | None:
         stored, given = self._password_check(connect)
         if stored is None or not passwords.matches(stored, given):
             return None
@@ -225,7 +225,7 @@ class Authenticator:
         return self._accounts.get(identity.user or "") if self._token is None else None
 
     def recognised(
-        self, identity: Identity, connect: Credentials, before: Authenticator, connection_type: str
+        self, identity: Identity, connect: ConnectCredentials, before: Authenticator, connection_type: str
     ) -> Identity | None:
         """The identity of a client that `before` has let in as `identity`, if nothing needs another check.
 
@@ -247,14 +247,14 @@ class Authenticator:
         was_checked = self._token is not None or identity.user == connect.user
         return self._of_password(connect, connection_type) if was_checked else None
 
-    def _of_password(self, connect: Credentials, connection_type: str) -> Identity | None:
+    def _of_password(self, connect: ConnectCredentials, connection_type: str) -> Identity | None:
         """The identity of a client whose password, or token, is right."""
         if self._token is not None:
             return Identity(user=shown_user(connect), proxy_required=self._proxy_required)
         return self._identity(connect.user or "", connection_type)
 
     def _mapped(
-        self, connect: Credentials, connection_type: str, certificates: tuple[bytes, ...]
+        self, connect: ConnectCredentials, connection_type: str, certificates: tuple[bytes, ...]
     ) -> Identity | None:
         """The user that the certificate names; a password that user has must be given as well."""
         from headrace.core.certificate_names import mapped_user  # loaded where certificates are looked at
@@ -266,7 +266,7 @@ class Authenticator:
         matches = passwords.matches(self._users[name].password or "", connect.password or "")
         return self._identity(name, connection_type) if matches else None
 
-    def _acts_as_no_auth_user(self, connect: Credentials) -> bool:
+    def _acts_as_no_auth_user(self, connect: ConnectCredentials) -> bool:
         name = self._no_auth_user
         if name is None or connect.user or connect.password or connect.auth_token:
             return False
@@ -281,7 +281,7 @@ class Authenticator:
             return False
         return nkeys.verify_signature(nkey, nonce, signature)
 
-    def _password_check(self, connect: Credentials) -> tuple[str | None, str]:
+    def _password_check(self, connect: ConnectCredentials) -> tuple[str | None, str]:
         """The configured secret that applies (None: none does) and what the client gave for it."""
         if not self._required or (connect.nkey and self._nkeys):
             return None, ""
@@ -328,7 +328,7 @@ def _permission_set(permissions: Permissions | None) -> PermissionSet | None:
     return None if permissions is None else PermissionSet(permissions)
 
 
-def shown_user(connect: Credentials) -> str | None:
+def shown_user(connect: ConnectCredentials) -> str | None:
     """The user that a client says it is, as far as that may be shown; None when it says nothing."""
     if connect.nkey or connect.user:
         return connect.nkey or connect.user
@@ -353,15 +353,15 @@ class CredentialCheck:
         """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
         return self.peer_certificates if self._access.maps_certificates else None
 
-    def is_slow(self, connect: ConnectOptions) -> bool:
+    def is_slow(self, connect: ClientConnect) -> bool:
         """True if the check takes long: bcrypt does on purpose."""
         return self._access.authenticator.is_slow(connect, self.mapped_certificates)
 
-    def authenticate(self, connect: ConnectOptions) -> Identity | None:
+    def authenticate(self, connect: ClientConnect) -> Identity | None:
         """Check a CONNECT on the loop; None: these are no credentials of a user."""
         return self._access.authenticator.authenticate(*self._given(connect))
 
-    async def in_thread(self, connect: ConnectOptions) -> Identity | None:
+    async def in_thread(self, connect: ClientConnect) -> Identity | None:
         """Check a CONNECT in a thread: the loop goes on, this connection waits.
 
         The answer is that of the authenticator at the end: it may be replaced meanwhile.
@@ -373,9 +373,9 @@ class CredentialCheck:
             if authenticator is self._access.authenticator:
                 return identity
 
-    async def check(self, connect: ConnectOptions) -> Identity | None:
+    async def check(self, connect: ClientConnect) -> Identity | None:
         """Check a CONNECT where it takes the loop no time."""
         return await self.in_thread(connect) if self.is_slow(connect) else self.authenticate(connect)
 
-    def _given(self, connect: ConnectOptions) -> _Given:
+    def _given(self, connect: ClientConnect) -> _Given:
         return connect, self.nonce, self._access.connection_type, self.mapped_certificates

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
     from headrace.server.port import Applicant
     from headrace.server.reauthorization import ClientsServer
     from headrace.server.system.service import SystemService
@@ -116,7 +116,7 @@ class ExternalAuthorizer:
         if self.operator is not None:
             await self.operator.close()
 
-    async def identity(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
+    async def identity(self, session: Applicant, connect: ClientConnect) -> Identity | None:
         """The identity of the client of a connection; None if it is refused, which is logged here then."""
         try:
             if self.operator is not None:
@@ -129,7 +129,7 @@ class ExternalAuthorizer:
 
     # -- configured users, and whoever the service knows ------------------------------------------
 
-    async def _by_configuration(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
+    async def _by_configuration(self, session: Applicant, connect: ClientConnect) -> Identity | None:
         callout = self._configured
         assert callout is not None
         identity = await self._checked(session, connect)
@@ -155,14 +155,14 @@ class ExternalAuthorizer:
             return None
         return answered(found, callout.account, connect, answer)
 
-    async def _checked(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
+    async def _checked(self, session: Applicant, connect: ClientConnect) -> Identity | None:
         """The identity that a client has by the configuration."""
         return await session.credentials.check(connect)
 
     # -- operator mode ----------------------------------------------------------------------------
 
     async def _by_token(
-        self, operator: OperatorMode, session: Applicant, connect: ConnectOptions
+        self, operator: OperatorMode, session: Applicant, connect: ClientConnect
     ) -> Identity | None:
         peer = Peer(
             session.address,
@@ -191,7 +191,7 @@ class ExternalAuthorizer:
             return None
         return answered(found, callout.account, connect, answer)
 
-    def _token_identity(self, session: Applicant, found: TokenIdentity, connect: ConnectOptions) -> Identity:
+    def _token_identity(self, session: Applicant, found: TokenIdentity, connect: ClientConnect) -> Identity:
         for subject in found.invalid_subjects:
             session.debug(f"User JWT with invalid subject {subject!r}")
         session.debug(
@@ -206,7 +206,7 @@ class ExternalAuthorizer:
         self,
         callout: ConfiguredCallout | OperatorCallout,
         session: Applicant,
-        connect: ConnectOptions,
+        connect: ClientConnect,
         user: UserClaims | None = None,
         *,
         proxy_required: bool = False,
@@ -270,7 +270,7 @@ class ExternalAuthorizer:
         return callout
 
 
-def answered(found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims) -> Identity:
+def answered(found: TokenIdentity, asked_in: str, connect: ClientConnect, answer: UserClaims) -> Identity:
     """The identity that a callout's service answers for a client; it was asked in the account `asked_in`.
 
     The key in the answer is made for each question: only a name in it proves who the client is.

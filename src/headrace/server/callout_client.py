@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.account import Account
-    from headrace.core.callout import Question
+    from headrace.core.callout import CalloutRequest
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
     from headrace.server.port import Runtime
@@ -42,7 +42,7 @@ class CalloutClient:
         )
         self._host.start()
 
-    async def ask(self, question: Question, patience: float) -> bytes:
+    async def ask(self, question: CalloutRequest, patience: float) -> bytes:
         """Ask the service; return the payload of its first answer.
 
         `patience` is seconds. Raises: TimeoutError.

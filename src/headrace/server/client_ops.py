@@ -28,7 +28,7 @@ from headrace.server.log_text import quoted, redacted_connect, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
     from headrace.server.auth import Identity
     from headrace.server.port import SessionHost
     from headrace.server.session import ClientSession
@@ -93,7 +93,7 @@ class ClientOps(ConnectionLog):
         else:
             self._authenticated(options, session.credentials.authenticate(options))
 
-    def _is_passed_on(self, options: ConnectOptions) -> bool:
+    def _is_passed_on(self, options: ClientConnect) -> bool:
         """True if a trusted proxy signed for this connection."""
         keys, signature, nonce = (
             self._server.options.trusted_proxies,
@@ -104,11 +104,11 @@ class ClientOps(ConnectionLog):
         self.connection.proxy_key = next(found, "")
         return bool(self.connection.proxy_key)
 
-    def _decide_later(self, options: ConnectOptions, decision: _Decision) -> None:
+    def _decide_later(self, options: ClientConnect, decision: _Decision) -> None:
         self.connection.link.hold()
         self._server.tasks.run(self._decided(options, decision))
 
-    async def _decided(self, options: ConnectOptions, decision: _Decision) -> None:
+    async def _decided(self, options: ClientConnect, decision: _Decision) -> None:
         session = self.connection
         try:
             identity = await decision()
@@ -121,7 +121,7 @@ class ClientOps(ConnectionLog):
         self._authenticated(options, identity)
         session.go_on()
 
-    def _authenticated(self, options: ConnectOptions, identity: Identity | None) -> None:
+    def _authenticated(self, options: ClientConnect, identity: Identity | None) -> None:
         session = self.connection
         if identity is not None and identity.proxy_required and not session.proxy_key:
             self.debug("proxy connection required")
@@ -157,7 +157,7 @@ class ClientOps(ConnectionLog):
             session.link.send(b"+OK\r\n")
         self._server.events.connected(session)
 
-    def _renamed(self, options: ConnectOptions, identity: Identity) -> ConnectOptions:
+    def _renamed(self, options: ClientConnect, identity: Identity) -> ClientConnect:
         """CONNECT with the user that a certificate or a callout found in place of the one it named."""
         if identity.token is not None:
             if identity.user in (None, identity.token.user, options.nkey, options.user):
@@ -169,7 +169,7 @@ class ClientOps(ConnectionLog):
             self._server.log.warning("%s", text)
         return replace(options, user=identity.user or "", nkey="", auth_token="")
 
-    def _authentication_failed(self, options: ConnectOptions) -> None:
+    def _authentication_failed(self, options: ClientConnect) -> None:
         session = self.connection
         session.options = options  # monitoring shows who it said it was
         default = self._server.accounts.default

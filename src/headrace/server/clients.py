@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from headrace.server.access import Access
     from headrace.server.client_record import ClientRecord
     from headrace.server.disconnects import Disconnects
-    from headrace.server.port import Applicant, Client, ClientEvents, SessionHost
+    from headrace.server.port import Applicant, ClientEvents, ConnectedClient, SessionHost
 
     class _Events(ClientEvents, Protocol):
-        def disconnected(self, session: Client, account: Account | None) -> None:
+        def disconnected(self, session: ConnectedClient, account: Account | None) -> None:
             """Tell that a connection is over, and in which account it was."""
 
     class _Processes(Protocol):

@@ -1,7 +1,7 @@
 """The end of connections: doomed ones are flushed and closed, those that take no bytes in time are cut off.
 
-Of every kind of connection: what a kind does when it is over is its own (`Connection.over`). Never lives
-here: why one ends (the sessions and the engine say so), accepting.
+Of every kind of connection: what a kind does when it is over is its own (`EndingConnection.over`). Never
+lives here: why one ends (the sessions and the engine say so), accepting.
 Source: client protocol specification, section 9.
 """
 
@@ -37,7 +37,7 @@ _NOT_WAITED_FOR: Final = frozenset([CloseReason.STALE_CONNECTION])
 """Reasons for which one write is tried only: a connection that answers no PING takes no bytes either."""
 
 
-class Connection(Protocol):
+class EndingConnection(Protocol):
     """The session of one connection. `transport` is None while it is being opened: then it ends with that."""
 
     transport: Transport | None
@@ -66,10 +66,12 @@ class Connection(Protocol):
 class Disconnects:
     """Ends the connections of one server. `open_connections` gives those that are open now."""
 
-    def __init__(self, server: AccountsHost, open_connections: Callable[[], Sequence[Connection]]) -> None:
+    def __init__(
+        self, server: AccountsHost, open_connections: Callable[[], Sequence[EndingConnection]]
+    ) -> None:
         self._server = server
         self._open = open_connections
-        self._draining: dict[Connection, float] = {}
+        self._draining: dict[EndingConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, links: Iterable[Link]) -> None:
@@ -77,7 +79,7 @@ class Disconnects:
         for link in links:
             if link.session is None:  # it has ended already
                 continue
-            connection: Connection = link.session.connection
+            connection: EndingConnection = link.session.connection
             if connection.is_closed:
                 continue
             reason = CloseReason(link.reason)
@@ -101,7 +103,7 @@ class Disconnects:
             if connection.transport is None or connection.transport.flush():
                 self._finish(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: EndingConnection) -> None:
         """Forget a connection that is over."""
         self._draining.pop(connection, None)
 
@@ -143,14 +145,14 @@ class Disconnects:
         while router.is_unsubscribing:
             router.end_tick()
 
-    def _finish(self, connection: Connection) -> None:
+    def _finish(self, connection: EndingConnection) -> None:
         if connection.transport is not None:
             connection.transport.close()
         connection.over(CloseReason(connection.link.reason))
         if self._server.router.has_work:  # other servers are told what is wanted no more
             self._server.ticks.wake()
 
-    def _cut_off(self, connection: Connection) -> None:
+    def _cut_off(self, connection: EndingConnection) -> None:
         if connection in self._draining:
             self._finish(connection)
             return
@@ -158,7 +160,7 @@ class Disconnects:
         connection.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
 
-def note_late(connection: Connection) -> None:
+def note_late(connection: EndingConnection) -> None:
     """A write was not taken in time: counts and says it."""
     from headrace.server.monitor.text import round_trip
 

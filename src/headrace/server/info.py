@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL, ServerInfo
+from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL, PortInfo
 from headrace.version import __version__
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ LANGUAGE: Final = f"python{platform.python_version()}"
 """The version of Python, in the field that nats-server calls `go`."""
 
 
-def client_info(server: InfoHost) -> ServerInfo:
+def client_info(server: InfoHost) -> PortInfo:
     """Gather the fields of INFO that all clients are sent."""
-    return ServerInfo(_fields(server))
+    return PortInfo(_fields(server))
 
 
 def _fields(server: InfoHost) -> dict[str, Any]:

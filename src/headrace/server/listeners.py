@@ -187,7 +187,7 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
     if port is None:
         return None
     # aiohttp is only loaded where it is asked for
-    from headrace.server.monitor.listener import Secured, start_monitor
+    from headrace.server.monitor.listener import MonitorTLS, start_monitor
     from headrace.server.monitor.streaming import source_among
 
     def report(text: str, address: str) -> None:
@@ -201,7 +201,7 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
         port,
         options.http_base_path,
         streaming=source_among(server.services),
-        secured=None if context is None else Secured(context, server.tls.vet),
+        secured=None if context is None else MonitorTLS(context, server.tls.vet),
         authorization=options.http_authorization,
         report=report,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.protocol.info import folded_name
 
 if TYPE_CHECKING:
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
     from headrace.server.auth import Identity
 
 _NAMED: Final = {
@@ -64,7 +64,7 @@ def escaped(character: str, quote: str = '"') -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def client_label(options: ConnectOptions, identity: Identity) -> str:
+def client_label(options: ClientConnect, identity: Identity) -> str:
     """The program and user of a client, as its log lines begin: ` - "v1.2:python:name" - "$G/user:joe"`."""
     version = f"v{options.version}" if options.version else ""
     program = ":".join(filter(None, (version, options.lang, options.name)))
@@ -84,7 +84,7 @@ def client_label(options: ConnectOptions, identity: Identity) -> str:
     return label + (f" - {quoted(f'{account}/{user}')}" if user else "")
 
 
-def claimed_user(options: ConnectOptions) -> str:
+def claimed_user(options: ClientConnect) -> str:
     """The user that a refused client said it was, for the line about it; "" when it said nothing."""
     if options.nkey:
         return f" - Nkey {quoted(options.nkey)}"

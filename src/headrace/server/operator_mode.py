@@ -24,7 +24,7 @@ from headrace.core.grants import Refused, TrustedAccount, permissions_of
 from headrace.core.trust import Trust, is_revoked
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
+from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimitClaims
 from headrace.server.account_membership import keep_to_limits, refuse_place
 from headrace.server.reauthorization import drop_forbidden
 from headrace.server.resolver import MemoryResolver, ResolverError
@@ -123,7 +123,7 @@ class OperatorMode:
     def _bootstrap(self, key: str) -> None:
         """A system account without a token, so that somebody can bring the tokens."""
         self._server.log.info("Using bootstrapping system account")
-        unlimited = AccountLimits(
+        unlimited = AccountLimitClaims(
             subscriptions=NO_LIMIT,
             data=NO_LIMIT,
             payload=NO_LIMIT,

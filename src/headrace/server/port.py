@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Host, Service
     from headrace.engine.link import Link, Router
     from headrace.engine.reasons import CloseReason
-    from headrace.protocol.info import ConnectOptions, ServerInfo
+    from headrace.protocol.info import ClientConnect, PortInfo
     from headrace.server.auth import ApplicantAccess, Authenticator, CredentialCheck, Identity
     from headrace.server.deadlines import Deadlines
     from headrace.server.handshakes import PeerCheck
@@ -135,14 +135,14 @@ class Authorizer(Protocol):
     def curve_key(self) -> str:
         """The public key that callouts may encrypt their answers to; INFO has it."""
 
-    async def identity(self, applicant: Applicant, connect: ConnectOptions, /) -> Identity | None:
+    async def identity(self, applicant: Applicant, connect: ClientConnect, /) -> Identity | None:
         """Decide about one CONNECT; None: it is refused, and the log has said why."""
 
     async def load(self, accounts: Iterable[str]) -> None:
         """Load accounts, as far as there are tokens of them."""
 
 
-class Client(Protocol):
+class ConnectedClient(Protocol):
     """A client, as messages about clients describe it."""
 
     @property
@@ -150,7 +150,7 @@ class Client(Protocol):
     @property
     def address(self) -> str: ...
     @property
-    def options(self) -> ConnectOptions:
+    def options(self) -> ClientConnect:
         """The fields of its CONNECT."""
 
     @property
@@ -184,10 +184,10 @@ class Client(Protocol):
 class ClientEvents(Protocol):
     """The events that a client's session causes in the system account."""
 
-    def connected(self, session: Client) -> None:
+    def connected(self, session: ConnectedClient) -> None:
         """Tell that a client has got in."""
 
-    def refused(self, session: Client, reason: str) -> None:
+    def refused(self, session: ConnectedClient, reason: str) -> None:
         """Tell that credentials were wrong or missing."""
 
     def connections_changed(self, account: Account) -> None:
@@ -204,7 +204,7 @@ class AccessHost(Protocol):
     @property
     def authorizer(self) -> Authorizer | None: ...
     @property
-    def info(self) -> ServerInfo:
+    def info(self) -> PortInfo:
         """The fields of INFO that all clients get; another object when one of them changes."""
 
 

@@ -26,7 +26,7 @@ class ProxyHeaderError(ValueError):
     """A header that begins as one and is none; the text is for the log."""
 
 
-class Source(NamedTuple):
+class ProxiedAddress(NamedTuple):
     """The address of a client, as the proxy says it."""
 
     address: str
@@ -46,7 +46,7 @@ class ProxyHeader:
     def __init__(self) -> None:
         self._head = bytearray()
         self._body_left: int | None = None  # of the address block of version 2, once its size is known
-        self.source: Source | None = None
+        self.source: ProxiedAddress | None = None
         self.is_absent = False
         self.is_complete = False
 
@@ -139,10 +139,10 @@ class ProxyHeader:
             return
         body, length = self._head[_V2_FIXED:], 4 if family == _INET else 16
         port = int.from_bytes(body[2 * length : 2 * length + 2], "big")
-        self.source = Source(_text(bytes(body[:length])), port)
+        self.source = ProxiedAddress(_text(bytes(body[:length])), port)
 
 
-def _source_of_line(line: bytes) -> Source | None:
+def _source_of_line(line: bytes) -> ProxiedAddress | None:
     words = line.decode("latin-1").split()
     if not words:
         raise ProxyHeaderError("invalid PROXY protocol header: invalid v1 format")
@@ -162,7 +162,7 @@ def _source_of_line(line: bytes) -> Source | None:
         raise ProxyHeaderError("invalid PROXY protocol header: TCP4 with IPv6 address")
     if protocol == "TCP6" and not all(are_v6):
         raise ProxyHeaderError("invalid PROXY protocol header: TCP6 with IPv4 address")
-    return Source(_text(addresses[0]), int(ports[0]))
+    return ProxiedAddress(_text(addresses[0]), int(ports[0]))
 
 
 def _address(word: str) -> bytes:

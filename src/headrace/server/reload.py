@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Step = Callable[[Server, Options], Callable[[], None]]
 
 
-class Surroundings(Protocol):
+class ProcessSurroundings(Protocol):
     """The process around a server: its log and its files."""
 
     def before_clients(self) -> None:

@@ -18,11 +18,11 @@ from headrace.server.monitor.text import encode
 if TYPE_CHECKING:
     from headrace.cluster.leaf import LeafSession
     from headrace.server.auth import Identity
-    from headrace.server.port import Client
+    from headrace.server.port import ConnectedClient
 
 
 def request_info(
-    session: Client, *, account: str, shares: bool, service: str | None, server: str | None
+    session: ConnectedClient, *, account: str, shares: bool, service: str | None, server: str | None
 ) -> bytes:
     """JSON. Who does not share is an account and a round trip; `service`: the account it came over last.
 
@@ -58,7 +58,7 @@ def leaf_request_info(
 
 
 def client_fields(
-    session: Client,
+    session: ConnectedClient,
     *,
     account: str,
     service: str | None = None,

@@ -18,7 +18,7 @@ from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol import nkeys
-from headrace.protocol.info import ServerInfo
+from headrace.protocol.info import PortInfo
 from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.clients import Clients
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.server.acceptor import Acceptor
     from headrace.server.account_services import AccountServices
-    from headrace.server.disconnects import Connection
+    from headrace.server.disconnects import EndingConnection
     from headrace.server.latency import LatencyMeter
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
-    from headrace.server.reload import Surroundings
+    from headrace.server.reload import ProcessSurroundings
     from headrace.server.tls_contexts import Contexts
     from headrace.server.worker import Worker
 
@@ -93,7 +93,7 @@ class Server:
         self.log_limits = LogLimits(self.log, monotonic, self._call_later)
         self.authorizer = external_authorizer(self)
         self.authenticator = Authenticator(self.options)
-        self.surroundings: Surroundings | None = None
+        self.surroundings: ProcessSurroundings | None = None
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
@@ -112,7 +112,7 @@ class Server:
         self.hosts: list[ServiceHost] = []
         self.server_id = self.authorizer.server_id if self.authorizer is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
-        self.info = ServerInfo({})
+        self.info = PortInfo({})
         self.start_ns = 0
         self.config_load_ns = 0
         self.tls = ServerTLS(self)
@@ -440,7 +440,7 @@ class Server:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> list[EndingConnection]:
         """All connections that are open."""
         peers = (host.connections for host in self.peer_hosts)
         return [*self.clients, *(each for connections in peers for each in connections)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.core.account import Account
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ClientConnect
     from headrace.server.access import Access
     from headrace.server.auth import Identity
     from headrace.server.port import SessionHost
@@ -111,7 +111,7 @@ class ClientSession(ConnectionLog):
         self.tls_first = False
         self.stand_ins: Mapping[str, str] = {}  # fields of CONNECT, for those it leaves out
         self.transport: Transport | None = None
-        self._introduction: tuple[ConnectOptions, Identity] | None = None  # makes `_known_as`
+        self._introduction: tuple[ClientConnect, Identity] | None = None  # makes `_known_as`
         self._known_as = ""
         self.has_pinged = False
         self.pings_out = 0

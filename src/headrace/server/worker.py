@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotRequest
+    from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotParts
     from headrace.server.peers.port import HasMesh
 
     class JoiningServer(Protocol):
@@ -62,7 +62,7 @@ class Worker(Protocol):
     def count_connections(self, connections: int) -> None:
         """Tell the other processes the number of clients here."""
 
-    async def process_snapshots(self, wanted: SnapshotRequest) -> Sequence[ProcessSnapshot]:
+    async def process_snapshots(self, wanted: SnapshotParts) -> Sequence[ProcessSnapshot]:
         """Ask the other processes that are there for their snapshots.
 
         Raises: MonitorUnavailable when one does not answer.

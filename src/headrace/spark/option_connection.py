@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.address import Credentials, parse_addresses
-from headrace.client.contexts import Context, read_context
+from headrace.client.contexts import SavedContext, read_context
 from headrace.client.errors import AddressError, CredentialsError
 from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.spark.errors import OptionError
@@ -105,16 +105,16 @@ def read_connecting(values: Mapping[str, str]) -> Connecting:
     )
 
 
-def _context(name: str | None) -> Context:
+def _context(name: str | None) -> SavedContext:
     if name is None:
-        return Context()
+        return SavedContext()
     try:
         return read_context(name)
     except CredentialsError as error:
         raise OptionError(f"option context: {error}") from error
 
 
-def _api(values: Mapping[str, str], context: Context) -> str:
+def _api(values: Mapping[str, str], context: SavedContext) -> str:
     domain, prefix = values.get("jetstreamdomain"), values.get("jetstreamapiprefix")
     if domain and prefix:
         raise OptionError("options jetStreamDomain and jetStreamApiPrefix exclude each other")

@@ -1,9 +1,9 @@
 """Writing a DataFrame to NATS: what tasks do, and what Spark is given for it.
 
-A task checks its Arrow batches, turns them into messages and publishes them through a `Pipeline`. For a
-stream written exactly once it first notes where the batch begins, and leaves out what an earlier attempt has
-stored. The driver's part is small: what was acknowledged cannot be taken back, so commit and abort only
-report.
+A task checks its Arrow batches, turns them into messages and publishes them through a `PublishPipeline`.
+For a stream written exactly once it first notes where the batch begins, and leaves out what an earlier
+attempt has stored. The driver's part is small: what was acknowledged cannot be taken back, so commit and
+abort only report.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace.client.errors import ClientError, JetStreamError
 from headrace.client.jetstream_api import STREAM_NOT_FOUND, JetStreamApi
 from headrace.client.jetstream_publish import JetStreamWire
 from headrace.client.options import resolve_addresses
-from headrace.client.pipeline import OUTAGE, Patience, Pipeline
+from headrace.client.pipeline import OUTAGE, Patience, PublishPipeline
 from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError
 from headrace.spark.errors import OptionError, RowError, SinkError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from headrace.client.blocking import Connection
     from headrace.client.jetstream_api import StreamFacts
-    from headrace.client.pipeline import Columns, Counts, Wire
+    from headrace.client.pipeline import MessageColumns, PublishCounts, PublishFormat
     from headrace.errors import HeadraceError
     from headrace.spark.sink_ledger import Begun
     from headrace.spark.sink_options import SinkOptions
@@ -112,11 +112,11 @@ class SinkTask:
         self._is_first = False
         self._attempt = secrets.token_hex(8)
         self._fence: _Fence | None = None
-        self.pipeline: Pipeline | None = None
+        self.pipeline: PublishPipeline | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Publish all rows; every one is acknowledged when this returns. Raises: SinkError, RowError."""
-        pipeline: Pipeline | None = None
+        pipeline: PublishPipeline | None = None
         try:
             connection, wire, limits = self._prepare()
             self.pipeline = pipeline = self._pipeline(connection, wire)
@@ -138,16 +138,16 @@ class SinkTask:
                 pipeline.close()
         return SinkCommit(counts.stored, counts.duplicates + self._skipped, counts.resent, reader.dropped)
 
-    def _pipeline(self, connection: Connection, wire: Wire) -> Pipeline:
+    def _pipeline(self, connection: Connection, wire: PublishFormat) -> PublishPipeline:
         first = [connection]
-        return Pipeline(
+        return PublishPipeline(
             lambda: first.pop() if first else self._world.open(),
             wire,
             self._patience,
             window=self._options.max_in_flight,
         )
 
-    def _prepare(self) -> tuple[Connection, Wire, PublishLimits]:
+    def _prepare(self) -> tuple[Connection, PublishFormat, PublishLimits]:
         """A connection, and what is to be known before the first row."""
         while True:
             connection = None
@@ -166,7 +166,7 @@ class SinkTask:
                 self._patience.over()
                 return connection, wire, limits
 
-    def _meet(self, connection: Connection) -> tuple[Wire, PublishLimits]:
+    def _meet(self, connection: Connection) -> tuple[PublishFormat, PublishLimits]:
         options, most = self._options, connection.max_payload
         if options.target is SinkTarget.SUBJECT:
             return CoreWire(), PublishLimits(most)
@@ -229,7 +229,7 @@ class SinkTask:
         self._until = self._world.clock() + left
         self._check_time()
 
-    def _check_keys(self, counts: Counts) -> None:
+    def _check_keys(self, counts: PublishCounts) -> None:
         """Check that no row of another partition has the keys of one of these. Raises: SinkError."""
         if self._options.key_columns and self._is_first and counts.duplicates and not counts.resent:
             raise SinkError(
@@ -278,7 +278,7 @@ class SinkTask:
             )
         fence.checked_at = self._world.clock()
 
-    def _unseen(self, columns: Columns) -> Columns:
+    def _unseen(self, columns: MessageColumns) -> MessageColumns:
         if not self._seen or columns.ids is None:
             return columns
         new = [row for row, one in enumerate(columns.ids) if one not in self._seen]
@@ -288,7 +288,7 @@ class SinkTask:
     def _where(self) -> str:
         return ", ".join(map(str, resolve_addresses(self._options.server.url)))  # never shows credentials
 
-    def _failed(self, error: HeadraceError, pipeline: Pipeline | None) -> SinkError:
+    def _failed(self, error: HeadraceError, pipeline: PublishPipeline | None) -> SinkError:
         limit = self._options.server.reconnect_timeout
         tried = f" (tried for {limit:g} s, option reconnectTimeout)" if isinstance(error, OUTAGE) else ""
         return SinkError(
@@ -296,7 +296,7 @@ class SinkTask:
         )
 
 
-def _already(pipeline: Pipeline | None) -> str:
+def _already(pipeline: PublishPipeline | None) -> str:
     """Return the text about messages that stay stored, whatever Spark does about the failure."""
     if pipeline is None or not pipeline.counts.stored:
         return ""

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from headrace.client.headers import encode_headers
-from headrace.client.pipeline import Columns
+from headrace.client.pipeline import MessageColumns
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.schema import COLUMNS
 from headrace.spark.sink_options import Guarantee, MalformedRows, SinkTarget
@@ -132,7 +132,7 @@ class RowReader:
         self._row = 0
         self.dropped = 0
 
-    def read(self, batch: pa.RecordBatch) -> Columns:
+    def read(self, batch: pa.RecordBatch) -> MessageColumns:
         """The rows as messages. Raises: RowError unless `mode` drops them; SinkError for a double key."""
         bad: dict[int, str] = {}
         payloads = self._payloads(batch, bad)
@@ -141,14 +141,14 @@ class RowReader:
         headers = self._read_headers(batch, bad)
         ids = self._read_ids(batch, bad)
         self._check_subjects(subjects, bad)
-        self._check_sizes(Columns(subjects, payloads, headers, replies, ids), bad)
-        columns = self._good(Columns(subjects, payloads, headers, replies, ids), bad)
+        self._check_sizes(MessageColumns(subjects, payloads, headers, replies, ids), bad)
+        columns = self._good(MessageColumns(subjects, payloads, headers, replies, ids), bad)
         if self._options.key_columns and columns.ids is not None:
             self._check_keys(columns.ids)
         self._row += batch.num_rows
         return columns
 
-    def _good(self, columns: Columns, bad: dict[int, str]) -> Columns:
+    def _good(self, columns: MessageColumns, bad: dict[int, str]) -> MessageColumns:
         if not bad:
             return columns
         if self._options.mode is MalformedRows.FAIL_FAST:
@@ -283,7 +283,7 @@ class RowReader:
                 f"{', '.join(self._options.key_columns)}, and the second would be taken for the first again"
             )
 
-    def _check_sizes(self, columns: Columns, bad: dict[int, str]) -> None:
+    def _check_sizes(self, columns: MessageColumns, bad: dict[int, str]) -> None:
         headers, ids, most = columns.headers, columns.ids, self._limits.max_bytes
         overhead = {subject: self._limits.overhead(subject) for subject in set(columns.subjects)}
         worst = max(map(len, columns.payloads), default=0) + max(overhead.values(), default=0)
@@ -301,9 +301,9 @@ class RowReader:
                 )
 
 
-def chosen(columns: Columns, rows: Sequence[int]) -> Columns:
+def chosen(columns: MessageColumns, rows: Sequence[int]) -> MessageColumns:
     """Return some of the rows."""
-    return Columns(
+    return MessageColumns(
         [columns.subjects[row] for row in rows],
         [columns.payloads[row] for row in rows],
         None if columns.headers is None else [columns.headers[row] for row in rows],

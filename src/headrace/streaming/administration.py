@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.errors import LogError, ProtocolError
 from headrace.log.port import LARGEST_TIME
 from headrace.protocol import documents
-from headrace.protocol.admin import AdoptRequest, DeleteRequest, ListRequest, PurgeRequest, error_document
+from headrace.protocol.admin import (
+    AdoptRequest,
+    ChannelPurgeRequest,
+    DeleteRequest,
+    ListRequest,
+    error_document,
+)
 from headrace.protocol.rfc3339 import format_time
 from headrace.streaming.naming import shown
 from headrace.streaming.shared_stream import ConversionRefused
@@ -111,7 +117,7 @@ class Administration:
     # -- removing --------------------------------------------------------------------------------------
 
     def _purge(self, delivery: Delivery) -> None:
-        request = PurgeRequest.decode(delivery.payload)
+        request = ChannelPurgeRequest.decode(delivery.payload)
         channel = self._channel(request.channel)
         up_to = request.before_sequence
         if request.before_time_ns is not None:

@@ -14,9 +14,9 @@ from scripted_server import Keeper, Peer, ScriptedServer, scenario, until
 
 from harness.certificates import Authority
 from headrace.attached import connection, host
-from headrace.attached.connection import Connection, Login
+from headrace.attached.connection import AttachedConnection, Login
 from headrace.attached.host import RemoteHost
-from headrace.attached.identity import Identity
+from headrace.attached.identity import AttachedIdentity
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import ConnectError, ConnectionLostError
 from headrace.client.options import ConnectOptions
@@ -42,7 +42,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def remote(service: Keeper, url: str, **options: object) -> RemoteHost:
     login = Login(
         replace(OPTIONS, **options),  # type: ignore[arg-type]
-        Identity(NATSServerOptions(url), AuthorizationOptions()),
+        AttachedIdentity(NATSServerOptions(url), AuthorizationOptions()),
         Credentials(user="u", password="p"),
     )
     return RemoteHost(service, parse_addresses(url), login, LOG)
@@ -406,7 +406,9 @@ async def test_a_connection_that_ends_behind_its_pong_is_not_taken() -> None:
     lost: list[str] = []
     login = remote(Keeper(), "nats://h:1")._login
     (address,) = parse_addresses("nats://h:1")
-    own = Connection(address, login, receive=print, lost=lambda _one, why: lost.append(why), said=print)
+    own = AttachedConnection(
+        address, login, receive=print, lost=lambda _one, why: lost.append(why), said=print
+    )
     own._connect = lambda: asyncio.sleep(0)  # type: ignore[method-assign]
     own.connection_made(DeadTransport())
     own.data_received(b"INFO {}\r\n")

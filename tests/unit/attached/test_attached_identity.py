@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.keys import ACCOUNT, USER, KeyPair, credentials
-from headrace.attached.identity import Identity, tls_context
+from headrace.attached.identity import AttachedIdentity, tls_context
 from headrace.client.address import Credentials
 from headrace.client.machine import connect_fields
 from headrace.client.options import ConnectOptions
-from headrace.client.server_info import ServerInfo
+from headrace.client.server_info import ServerFacts
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.streaming_options import NATSServerOptions
 from headrace.errors import StartError
@@ -25,13 +25,13 @@ KEY = KeyPair(USER, bytes(range(32)))
 NOBODY = AuthorizationOptions()
 
 
-def identity(**options: str) -> Identity:
-    return Identity(NATSServerOptions("nats://h:1", **options), NOBODY)  # type: ignore[arg-type]
+def identity(**options: str) -> AttachedIdentity:
+    return AttachedIdentity(NATSServerOptions("nats://h:1", **options), NOBODY)  # type: ignore[arg-type]
 
 
-def said(own: Identity) -> dict[str, object]:
+def said(own: AttachedIdentity) -> dict[str, object]:
     """The fields of CONNECT that answer the nonce `abc`."""
-    fields = connect_fields(own.with_key(Credentials()), ConnectOptions(), ServerInfo({"nonce": "abc"}))
+    fields = connect_fields(own.with_key(Credentials()), ConnectOptions(), ServerFacts({"nonce": "abc"}))
     return {name: fields[name] for name in ("jwt", "nkey", "sig", "user", "auth_token") if name in fields}
 
 
@@ -108,7 +108,7 @@ def test_user_and_token_of_the_section_win_over_the_servers_flags() -> None:
 
     def plain(authorization: AuthorizationOptions, **options: str) -> Credentials | None:
         options_ = NATSServerOptions("nats://h:1", **options)  # type: ignore[arg-type]
-        return Identity(options_, authorization).plain
+        return AttachedIdentity(options_, authorization).plain
 
     assert plain(flags, username="u", password="p") == Credentials(user="u", password="p")
     assert plain(flags, token="t") == Credentials(token="t")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.arguments import Flag, FlagKind, UsageError, read_arguments
+from headrace.cli.arguments import ArgumentFlag, FlagKind, UsageError, read_arguments
 
 FLAGS = (
-    Flag(("p", "port"), "port", FlagKind.INTEGER, ""),
-    Flag(("a", "addr"), "host", FlagKind.TEXT, ""),
-    Flag(("V",), "trace", FlagKind.SWITCH, ""),
-    Flag(("D", "debug"), "debug", FlagKind.SWITCH, ""),
-    Flag(("DV",), "both", FlagKind.SWITCH, ""),
+    ArgumentFlag(("p", "port"), "port", FlagKind.INTEGER, ""),
+    ArgumentFlag(("a", "addr"), "host", FlagKind.TEXT, ""),
+    ArgumentFlag(("V",), "trace", FlagKind.SWITCH, ""),
+    ArgumentFlag(("D", "debug"), "debug", FlagKind.SWITCH, ""),
+    ArgumentFlag(("DV",), "both", FlagKind.SWITCH, ""),
 )
 
 
@@ -101,7 +101,7 @@ def test_wrong_arguments_are_refused_in_one_line_that_names_the_flag(arguments: 
 
 
 def test_other_flags_are_asked_for_only_as_far_as_a_name_needs_them() -> None:
-    others = (Flag((name,), name, FlagKind.SWITCH, "") for name in ("first", "second", "third"))
+    others = (ArgumentFlag((name,), name, FlagKind.SWITCH, "") for name in ("first", "second", "third"))
 
     given, _ = read_arguments(["--second", "-V", "--first"], FLAGS, others)
 
@@ -110,6 +110,6 @@ def test_other_flags_are_asked_for_only_as_far_as_a_name_needs_them() -> None:
 
 
 def test_name_that_other_flags_have_not_either_is_refused() -> None:
-    others = [Flag(("routes",), "routes", FlagKind.TEXT, "")]
+    others = [ArgumentFlag(("routes",), "routes", FlagKind.TEXT, "")]
     with pytest.raises(UsageError, match=r"not defined: -route \(did you mean --routes\?\)"):
         read_arguments(["-route"], FLAGS, others)

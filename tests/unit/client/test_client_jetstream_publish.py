@@ -11,7 +11,7 @@ from headrace.client.codec import MessageBatch
 from headrace.client.errors import JetStreamError, NoRespondersError
 from headrace.client.jetstream_api import JetStreamApi, StreamFacts
 from headrace.client.jetstream_publish import JetStreamWire
-from headrace.client.pipeline import Ack, Answer, Columns, Sent
+from headrace.client.pipeline import MessageColumns, NumberedAnswer, PublishAnswer, Sent
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def wire(line: Line, *, window: int = 4, with_ids: bool = True) -> JetStreamWire
 
 def sent(made: JetStreamWire, first: int, count: int) -> dict[int, Sent]:
     ids = [b"id-%d" % number for number in range(first, first + count)]
-    columns = Columns([b"s.a"] * count, [b"x"] * count, ids=ids)
+    columns = MessageColumns([b"s.a"] * count, [b"x"] * count, ids=ids)
     frames = made.encode(first, columns, 0, count)
     return dict(enumerate(map(Sent, frames, ids), first))
 
 
-def settle(made: JetStreamWire, line: Line, on_their_way: dict[int, Sent]) -> Sequence[Ack]:
+def settle(made: JetStreamWire, line: Line, on_their_way: dict[int, Sent]) -> Sequence[NumberedAnswer]:
     return made.settle(line, on_their_way, 1.0)  # type: ignore[arg-type]
 
 
@@ -79,22 +79,31 @@ def test_reply_subjects_are_those_that_the_connection_may_have() -> None:
 @pytest.mark.parametrize(
     ("payload", "ack"),
     [
-        (b'{"stream":"S","seq":101}', (Answer.STORED, "")),
-        (b'{"stream":"S", "seq":101}', (Answer.STORED, "")),
-        (b'{"stream":"S","seq":7,"duplicate": true}', (Answer.DUPLICATE, "")),
-        (b'{"stream":"S","domain":"hub","seq":101}', (Answer.STORED, "")),
-        (b'{"stream":"S","domain":"hub","seq":101,"duplicate":true}', (Answer.DUPLICATE, "")),
-        (b'{"error":{"code":429,"err_code":10167,"description":"too many"}}', (Answer.AGAIN, "too many")),
-        (b'{"error":{"code":400,"err_code":10077,"description":"no room"}}', (Answer.REFUSED, "no room")),
-        (b'{"stream":"T","seq":1}', (Answer.REFUSED, "its subject belongs to stream T, which has stored it")),
+        (b'{"stream":"S","seq":101}', (PublishAnswer.STORED, "")),
+        (b'{"stream":"S", "seq":101}', (PublishAnswer.STORED, "")),
+        (b'{"stream":"S","seq":7,"duplicate": true}', (PublishAnswer.DUPLICATE, "")),
+        (b'{"stream":"S","domain":"hub","seq":101}', (PublishAnswer.STORED, "")),
+        (b'{"stream":"S","domain":"hub","seq":101,"duplicate":true}', (PublishAnswer.DUPLICATE, "")),
+        (
+            b'{"error":{"code":429,"err_code":10167,"description":"too many"}}',
+            (PublishAnswer.AGAIN, "too many"),
+        ),
+        (
+            b'{"error":{"code":400,"err_code":10077,"description":"no room"}}',
+            (PublishAnswer.REFUSED, "no room"),
+        ),
+        (
+            b'{"stream":"T","seq":1}',
+            (PublishAnswer.REFUSED, "its subject belongs to stream T, which has stored it"),
+        ),
     ],
 )  # fmt: skip
-def test_jetstream_acknowledgements_of_every_kind(payload: bytes, ack: tuple[Answer, str]) -> None:
+def test_jetstream_acknowledgements_of_every_kind(payload: bytes, ack: tuple[PublishAnswer, str]) -> None:
     line = Line()
     made = wire(line)
     on_their_way = sent(made, 1, 2)
     line.answer(made, 2, payload)
-    assert settle(made, line, on_their_way) == [Ack(2, *ack)]
+    assert settle(made, line, on_their_way) == [NumberedAnswer(2, *ack)]
 
 
 def test_jetstream_no_responders_is_asked_again() -> None:
@@ -103,7 +112,7 @@ def test_jetstream_no_responders_is_asked_again() -> None:
     on_their_way = sent(made, 1, 1)
     line.answer(made, 1, b"", b"NATS/1.0 503\r\n\r\n")
     (ack,) = settle(made, line, on_their_way)
-    assert ack.answer is Answer.AGAIN
+    assert ack.answer is PublishAnswer.AGAIN
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"+OK", b'{"error":3}'])
@@ -122,7 +131,7 @@ def test_jetstream_slots_come_again_and_mean_the_newest_message() -> None:
     sent(made, 1, 4)
     on_their_way = sent(made, 5, 2)
     line.answer(made, 1, b'{"stream":"S","seq":105}')
-    assert settle(made, line, on_their_way) == [Ack(5, Answer.STORED)]
+    assert settle(made, line, on_their_way) == [NumberedAnswer(5, PublishAnswer.STORED)]
 
 
 def test_jetstream_after_an_outage_an_answer_to_the_old_inbox_is_nobodys() -> None:

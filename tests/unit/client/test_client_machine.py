@@ -22,17 +22,17 @@ from headrace.client.errors import (
 )
 from headrace.client.machine import (
     ClientMachine,
-    Closed,
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectionPhase,
     ErrorReported,
     Event,
     InfoChanged,
-    Opened,
-    State,
     UpgradeToTLS,
 )
 from headrace.client.options import ConnectOptions
-from headrace.client.server_info import ServerInfo
-from headrace.client.subscriptions import Subscriptions
+from headrace.client.server_info import ServerFacts
+from headrace.client.subscriptions import SubscriptionTable
 from headrace.protocol.nkeys import verify_signature
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def begun(url: str = "nats://h", who: Credentials | None = None, **options: obje
 def opened(**options: object) -> ClientMachine:
     machine = begun(**options)  # type: ignore[arg-type]
     machine.receive(HELLO + b"PONG\r\n", 0.0)
-    assert machine.take_events() == [Opened()]
+    assert machine.take_events() == [ConnectionOpened()]
     machine.take_output()
     return machine
 
@@ -69,7 +69,7 @@ def connect_of(machine: ClientMachine) -> dict[str, object]:
     return found
 
 
-Outcome = tuple[State, str | None, bytes, list[str], list[tuple[bytes, bytes]]]
+Outcome = tuple[ConnectionPhase, str | None, bytes, list[str], list[tuple[bytes, bytes]]]
 
 
 def outcome(machine: ClientMachine, pieces: Iterable[bytes]) -> Outcome:
@@ -88,7 +88,7 @@ def outcome(machine: ClientMachine, pieces: Iterable[bytes]) -> Outcome:
 def _shown(event: Event) -> str:
     if isinstance(event, InfoChanged):
         return f"InfoChanged({event.info.fields})"
-    if isinstance(event, ErrorReported | Closed):
+    if isinstance(event, ErrorReported | ConnectionClosed):
         return f"{type(event).__name__}({event.error})"
     return type(event).__name__
 
@@ -98,16 +98,16 @@ def _shown(event: Event) -> str:
 
 def test_info_connect_pong_opens() -> None:
     machine = begun(name="me", echo=False)
-    assert (machine.state, bytes(machine.output)) == (State.GREETING, b"")
+    assert (machine.state, bytes(machine.output)) == (ConnectionPhase.GREETING, b"")
     machine.receive(HELLO, 0.0)
-    assert machine.state is State.CONNECTING
+    assert machine.state is ConnectionPhase.CONNECTING
     fields = connect_of(machine)
     assert (fields["name"], fields["echo"], fields["verbose"]) == ("me", False, False)
     assert (fields["headers"], fields["no_responders"], fields["protocol"]) == (True, True, 1)
     assert machine.take_events() == []
     machine.receive(b"PONG\r\n", 0.0)
-    assert machine.state is State.OPEN
-    assert machine.take_events() == [Opened()]
+    assert machine.state is ConnectionPhase.OPEN
+    assert machine.take_events() == [ConnectionOpened()]
     assert machine.info.server_id == "S"
 
 
@@ -150,7 +150,7 @@ def test_nkey_that_no_nonce_asks_for_ends_the_connection(info: bytes) -> None:
     machine.receive(b"INFO %b\r\n" % info, 0.0)
     assert isinstance(machine.error, CredentialsError)
     assert bytes(machine.output) == b""
-    assert machine.take_events() == [Closed(machine.error)]
+    assert machine.take_events() == [ConnectionClosed(machine.error)]
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ def test_nkey_that_no_nonce_asks_for_ends_the_connection(info: bytes) -> None:
 def test_handshake_that_fails_says_why(said: bytes, kind: type[ClientError], text: str) -> None:
     machine = begun()
     machine.receive(said + b"PONG\r\n", 0.0)
-    assert machine.state is State.CLOSED
+    assert machine.state is ConnectionPhase.CLOSED
     assert type(machine.error) is kind
     with pytest.raises(kind, match=text):
         raise machine.error
-    assert machine.take_events() == [Closed(machine.error)]
+    assert machine.take_events() == [ConnectionClosed(machine.error)]
     machine.receive(HELLO + b"PONG\r\n", 0.0)
-    assert (machine.state, machine.take_events()) == (State.CLOSED, [])
+    assert (machine.state, machine.take_events()) == (ConnectionPhase.CLOSED, [])
 
 
 def test_ping_and_another_info_before_the_pong() -> None:
@@ -188,10 +188,10 @@ def test_ping_and_another_info_before_the_pong() -> None:
     machine.take_output()
     machine.receive(b'PING\r\n+OK\r\nINFO {"max_payload":7}\r\n', 0.0)
     assert bytes(machine.take_output()) == b"PONG\r\n"
-    assert machine.state is State.CONNECTING
+    assert machine.state is ConnectionPhase.CONNECTING
     machine.receive(b"PONG\r\nPONG\r\n", 0.0)
     assert (machine.info.max_payload, machine.info.server_id) == (7, "S")
-    assert machine.take_events() == [Opened()]
+    assert machine.take_events() == [ConnectionOpened()]
 
 
 # -- TLS
@@ -202,31 +202,31 @@ TLS_INFO = b'INFO {"tls_required":true,"nonce":"n"}\r\n'
 def test_tls_is_asked_for_between_info_and_connect() -> None:
     machine = begun()
     machine.receive(TLS_INFO, 0.0)
-    assert machine.state is State.SECURING
+    assert machine.state is ConnectionPhase.SECURING
     assert machine.take_events() == [UpgradeToTLS()]
     assert bytes(machine.output) == b""
     machine.secured()
-    assert machine.state is State.CONNECTING
+    assert machine.state is ConnectionPhase.CONNECTING
     connect_of(machine)
 
 
 @pytest.mark.parametrize(
     ("url", "context", "info", "state"),
     [
-        ("nats://h", False, b"{}", State.CONNECTING),
-        ("nats://h", False, b'{"tls_available":true}', State.CONNECTING),
-        ("tls://h", False, b'{"tls_available":true}', State.SECURING),
-        ("nats://h", True, b'{"tls_available":true}', State.SECURING),
-        ("nats://h", False, b'{"tls_required":true}', State.SECURING),
-        ("tls://h", False, b"{}", State.CLOSED),
-        ("nats://h", True, b'{"tls_required":false}', State.CLOSED),
+        ("nats://h", False, b"{}", ConnectionPhase.CONNECTING),
+        ("nats://h", False, b'{"tls_available":true}', ConnectionPhase.CONNECTING),
+        ("tls://h", False, b'{"tls_available":true}', ConnectionPhase.SECURING),
+        ("nats://h", True, b'{"tls_available":true}', ConnectionPhase.SECURING),
+        ("nats://h", False, b'{"tls_required":true}', ConnectionPhase.SECURING),
+        ("tls://h", False, b"{}", ConnectionPhase.CLOSED),
+        ("nats://h", True, b'{"tls_required":false}', ConnectionPhase.CLOSED),
     ],
 )
-def test_tls_by_what_both_sides_want(url: str, context: bool, info: bytes, state: State) -> None:
+def test_tls_by_what_both_sides_want(url: str, context: bool, info: bytes, state: ConnectionPhase) -> None:
     machine = begun(url, tls=ssl.create_default_context() if context else None)
     machine.receive(b"INFO %b\r\n" % info, 0.0)
     assert machine.state is state
-    if state is State.CLOSED:
+    if state is ConnectionPhase.CLOSED:
         assert "does not offer TLS" in str(machine.error)
         assert bytes(machine.output) == b""
 
@@ -235,9 +235,9 @@ def test_tls_first_comes_before_info() -> None:
     machine = begun(tls_first=True)
     assert machine.take_events() == [UpgradeToTLS()]
     machine.secured()
-    assert machine.state is State.GREETING
+    assert machine.state is ConnectionPhase.GREETING
     machine.receive(TLS_INFO, 0.0)
-    assert machine.state is State.CONNECTING
+    assert machine.state is ConnectionPhase.CONNECTING
     assert machine.take_events() == []
 
 
@@ -252,7 +252,7 @@ def test_bytes_that_anybody_may_have_written_before_tls_are_refused(more: bytes,
     assert isinstance(machine.error, ConnectError)
     assert "before TLS" in str(machine.error)
     machine.secured()
-    assert (machine.state, bytes(machine.output)) == (State.CLOSED, b"")
+    assert (machine.state, bytes(machine.output)) == (ConnectionPhase.CLOSED, b"")
 
 
 def test_refusal_behind_info_is_told_without_tls() -> None:
@@ -297,7 +297,7 @@ def test_error_that_is_not_fatal_ends_nothing() -> None:
     (event,) = machine.take_events()
     assert isinstance(event, ErrorReported)
     assert (event.error.text, event.error.fatal) == ('Permissions Violation for Publish to "a"', False)
-    assert (machine.state, machine.has_messages) == (State.OPEN, True)
+    assert (machine.state, machine.has_messages) == (ConnectionPhase.OPEN, True)
 
 
 def test_fatal_error_is_the_reason_of_the_end_behind_it() -> None:
@@ -306,10 +306,10 @@ def test_fatal_error_is_the_reason_of_the_end_behind_it() -> None:
     first, second = machine.take_events()
     assert isinstance(first, ErrorReported)
     assert isinstance(second, ErrorReported)
-    assert (first.error.fatal, machine.state) == (True, State.OPEN)
+    assert (first.error.fatal, machine.state) == (True, ConnectionPhase.OPEN)
     machine.close(ConnectionLostError("EOF"))
     assert machine.error is first.error
-    assert machine.take_events() == [Closed(first.error)]
+    assert machine.take_events() == [ConnectionClosed(first.error)]
 
 
 def test_end_is_told_once() -> None:
@@ -320,7 +320,7 @@ def test_end_is_told_once() -> None:
     machine.keep_alive(1e9)
     machine.receive(b"PING\r\n", 1.0)
     assert machine.error is reason
-    assert machine.take_events() == [Closed(reason)]
+    assert machine.take_events() == [ConnectionClosed(reason)]
     assert bytes(machine.output) == b""
 
 
@@ -338,7 +338,7 @@ def test_bad_bytes_end_an_open_connection_behind_what_came_before(bad: bytes) ->
     assert bytes(machine.output) == b"PONG\r\n"
     reported, closed = machine.take_events()
     assert isinstance(reported, ErrorReported)
-    assert isinstance(closed, Closed)
+    assert isinstance(closed, ConnectionClosed)
     assert isinstance(closed.error, ConnectionLostError)
     assert str(closed.error).startswith("nats://h:4222 broke the protocol: ")
     machine.receive(b"MSG a 1 0\r\n\r\n", 0.0)
@@ -384,7 +384,7 @@ def test_cut_off_at_every_byte_nothing_is_made_up() -> None:
         machine = begun()
         state, error, output, events, messages = outcome(machine, [CONVERSATION[:at]])
         assert error is None
-        assert state is not State.CLOSED
+        assert state is not ConnectionPhase.CLOSED
         assert whole[2].startswith(output)
         assert whole[3][: len(events)] == events
         assert whole[4][: len(messages)] == messages
@@ -400,7 +400,7 @@ def test_whatever_is_said_the_machine_is_in_a_state_and_raises_nothing(
     if greeted:
         machine.receive(HELLO, 0.0)
     outcome(machine, pieces)
-    assert (machine.error is None) == (machine.state is not State.CLOSED)
+    assert (machine.error is None) == (machine.state is not ConnectionPhase.CLOSED)
 
 
 # -- PING
@@ -430,7 +430,7 @@ def test_silence_is_asked_and_then_given_up() -> None:
     assert machine.take_events() == []
     machine.keep_alive(30.0)
     assert machine.pings == 2
-    assert machine.state is State.CLOSED
+    assert machine.state is ConnectionPhase.CLOSED
     assert str(machine.error) == "nats://h:4222 left 2 PINGs unanswered"
 
 
@@ -475,17 +475,17 @@ def test_encode_more_than_the_server_takes_is_an_error() -> None:
 
 
 def test_info_with_fields_of_other_types_is_read_with_care() -> None:
-    info = ServerInfo(
+    info = ServerFacts(
         {"max_payload": True, "nonce": 7, "connect_urls": "a:1", "server_id": None, "version": ["2"]}
     )
-    assert (info.max_payload, info.nonce, info.connect_urls) == (ServerInfo().max_payload, None, ())
+    assert (info.max_payload, info.nonce, info.connect_urls) == (ServerFacts().max_payload, None, ())
     assert (info.server_id, info.version) == ("", "")
     for size in (0, -1, "7", 1.5):
-        assert ServerInfo({"max_payload": size}).max_payload == ServerInfo().max_payload
+        assert ServerFacts({"max_payload": size}).max_payload == ServerFacts().max_payload
 
 
 def test_subscriptions_are_numbered_once_and_made_again_in_order() -> None:
-    subscriptions = Subscriptions()
+    subscriptions = SubscriptionTable()
     assert subscriptions.add(b"a") == (1, b"SUB a 1\r\n")
     assert subscriptions.add(b"b.>", b"q") == (2, b"SUB b.> q 2\r\n")
     assert subscriptions.add(b"c") == (3, b"SUB c 3\r\n")

@@ -12,7 +12,14 @@ from headrace.client.errors import (
     PublishRefusedError,
     ServerError,
 )
-from headrace.client.pipeline import Ack, Answer, Columns, Patience, Pipeline, Sent
+from headrace.client.pipeline import (
+    MessageColumns,
+    NumberedAnswer,
+    Patience,
+    PublishAnswer,
+    PublishPipeline,
+    Sent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,16 +52,16 @@ class World:
         self.sent: list[str] = []
         self.lines: list[Line] = []
         self.there: list[int] = []
-        self.answers: dict[int, list[Ack]] = {}
+        self.answers: dict[int, list[NumberedAnswer]] = {}
         self.most = 0
         self.per_settle = 3
         self.now = 0.0
         self.goodbyes = 0
-        self.always: Ack | None = None
+        self.always: NumberedAnswer | None = None
 
-    def pipeline(self, window: int = 4) -> Pipeline:
+    def pipeline(self, window: int = 4) -> PublishPipeline:
         patience = Patience(10, lambda: self.now, self._pause)
-        return Pipeline(self._connect, self, patience, window=window)  # type: ignore[arg-type]
+        return PublishPipeline(self._connect, self, patience, window=window)  # type: ignore[arg-type]
 
     def trip(self) -> None:
         error = self.errors.pop(0) if self.errors else None
@@ -72,19 +79,23 @@ class World:
     def open(self, connection: Line) -> None:
         assert connection is self.lines[-1]
 
-    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+    def encode(self, first: int, columns: MessageColumns, start: int, stop: int) -> list[bytes]:
         return [b"%d:%b " % (first + n, data) for n, data in enumerate(columns.payloads[start:stop])]
 
     def again(self, frame: bytes) -> bytes:
         return frame
 
-    def settle(self, connection: Line, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+    def settle(
+        self, connection: Line, on_their_way: Mapping[int, Sent], timeout: float
+    ) -> list[NumberedAnswer]:
         self.most = max(self.most, len(on_their_way))
         self.trip()
         if self.always is not None:
             return [self.always]
         numbers = list(on_their_way)[: self.per_settle]
-        return [ack for n in numbers for ack in self.answers.pop(n, [Ack(n, Answer.STORED)])]
+        return [
+            ack for n in numbers for ack in self.answers.pop(n, [NumberedAnswer(n, PublishAnswer.STORED)])
+        ]
 
     def stored(self, connection: Line, on_their_way: Mapping[int, Sent]) -> list[int]:
         self.trip()
@@ -94,9 +105,9 @@ class World:
         self.goodbyes += 1
 
 
-def rows(count: int) -> Columns:
+def rows(count: int) -> MessageColumns:
     data = [b"%d" % number for number in range(1, count + 1)]
-    return Columns([b"a"] * count, data)
+    return MessageColumns([b"a"] * count, data)
 
 
 def test_pipeline_sends_all_in_order_and_never_more_than_the_window() -> None:
@@ -122,8 +133,12 @@ def test_pipeline_bytes_bound_the_window_too(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_pipeline_acks_out_of_order_twice_or_unknown_count_once() -> None:
     world = World()
-    world.answers[1] = [Ack(3, Answer.STORED), Ack(3, Answer.STORED), Ack(77, Answer.STORED)]
-    world.answers[2] = [Ack(1, Answer.DUPLICATE), Ack(2, Answer.STORED)]
+    world.answers[1] = [
+        NumberedAnswer(3, PublishAnswer.STORED),
+        NumberedAnswer(3, PublishAnswer.STORED),
+        NumberedAnswer(77, PublishAnswer.STORED),
+    ]
+    world.answers[2] = [NumberedAnswer(1, PublishAnswer.DUPLICATE), NumberedAnswer(2, PublishAnswer.STORED)]
     world.per_settle = 2
     pipeline = world.pipeline()
     pipeline.send(rows(3))
@@ -172,7 +187,7 @@ def test_pipeline_silence_counts_as_an_outage() -> None:
 
 def test_pipeline_refusal_ends_it_and_names_the_reason() -> None:
     world = World()
-    world.answers[2] = [Ack(2, Answer.REFUSED, "maximum bytes exceeded")]
+    world.answers[2] = [NumberedAnswer(2, PublishAnswer.REFUSED, "maximum bytes exceeded")]
     pipeline = world.pipeline()
     pipeline.send(rows(3))
     with pytest.raises(PublishRefusedError, match="maximum bytes exceeded"):
@@ -182,7 +197,7 @@ def test_pipeline_refusal_ends_it_and_names_the_reason() -> None:
 
 def test_pipeline_busy_server_gets_the_same_message_after_a_pause() -> None:
     world = World()
-    world.answers[1] = [Ack(1, Answer.AGAIN, "too many requests")]
+    world.answers[1] = [NumberedAnswer(1, PublishAnswer.AGAIN, "too many requests")]
     pipeline = world.pipeline()
     pipeline.send(rows(2))
     counts = pipeline.finish()
@@ -195,7 +210,7 @@ def test_pipeline_server_busy_for_ever_is_given_up() -> None:
     world = World()
     pipeline = world.pipeline()
     pipeline.send(rows(1))
-    world.always = Ack(1, Answer.AGAIN, "busy")
+    world.always = NumberedAnswer(1, PublishAnswer.AGAIN, "busy")
     with pytest.raises(PublishRefusedError, match="busy"):
         pipeline.finish()
     assert world.now == 10

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.client.address import Credentials, parse_address
-from headrace.client.contexts import Context, read_context
+from headrace.client.contexts import SavedContext, read_context
 from headrace.client.errors import CredentialsError
 from headrace.client.machine import connect_fields
 from headrace.client.options import ConnectOptions, resolve_credentials
-from headrace.client.server_info import ServerInfo
+from headrace.client.server_info import ServerFacts
 from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.protocol.nkeys import verify_signature
 
@@ -50,7 +50,7 @@ def other_kind() -> str:
 
 def proof(credentials: Credentials, nonce: str) -> dict[str, str]:
     """The fields of CONNECT by which a key answers a nonce."""
-    fields = connect_fields(credentials, ConnectOptions(), ServerInfo({"nonce": nonce}))
+    fields = connect_fields(credentials, ConnectOptions(), ServerFacts({"nonce": nonce}))
     return {name: str(fields[name]) for name in ("jwt", "nkey", "sig") if name in fields}
 
 
@@ -109,17 +109,17 @@ def test_secret_files_that_are_no_files_or_no_text_are_errors(tmp_path: Path) ->
 
 
 def test_connect_with_a_seed_signs_what_the_server_asked() -> None:
-    fields = connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerInfo({"nonce": "abc"}))
+    fields = connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerFacts({"nonce": "abc"}))
     assert fields["nkey"] == USER
     assert verify_signature(USER, b"abc", str(fields["sig"]))
     with pytest.raises(CredentialsError, match="asks for no signature"):
-        connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerInfo({}))
+        connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerFacts({}))
     with pytest.raises(CredentialsError, match="the seed has no seed of a user"):
-        connect_fields(Credentials(seed="SUNONE"), ConnectOptions(), ServerInfo({"nonce": "abc"}))
+        connect_fields(Credentials(seed="SUNONE"), ConnectOptions(), ServerFacts({"nonce": "abc"}))
 
 
 def test_connect_with_a_jwt_to_a_server_that_asks_for_no_signature_signs_nothing_of_its() -> None:
-    fields = connect_fields(Credentials(jwt="a.b.c", seed=SEED), ConnectOptions(), ServerInfo({}))
+    fields = connect_fields(Credentials(jwt="a.b.c", seed=SEED), ConnectOptions(), ServerFacts({}))
     assert fields["jwt"] == "a.b.c"
     assert verify_signature(USER, b"", str(fields["sig"]))
 
@@ -152,7 +152,7 @@ def test_context_as_the_tool_writes_it(tmp_path: Path) -> None:
         "jetstream_domain": "hub", "jetstream_api_prefix": "", "jetstream_event_prefix": "",
         "inbox_prefix": "_INBOX.me", "user_jwt": "", "color_scheme": "", "tls_first": True,
     }  # fmt: skip
-    assert read_context("mine", context(tmp_path, fields)) == Context(
+    assert read_context("mine", context(tmp_path, fields)) == SavedContext(
         "tls://far:4222", Credentials(jwt="header.claims.signature", seed=SEED), "/a", "/c", "/k", True,
         "hub", None, "_INBOX.me",
     )  # fmt: skip

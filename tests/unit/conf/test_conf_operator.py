@@ -23,7 +23,7 @@ from harness.claims import (
 from headrace.conf import language
 from headrace.conf.binding import load_options
 from headrace.conf.fields import Binder
-from headrace.conf.operator import Surroundings, operator_options
+from headrace.conf.operator import OperatorSurroundings, operator_options
 from headrace.conf.operator_options import OperatorOptions, ResolverOptions, ResolverTLSOptions
 from headrace.conf.problems import Problems
 from headrace.conf.toplevel import TOP_LEVEL
@@ -51,7 +51,7 @@ def read(configuration: str, **around: Any) -> Read:
     root = language.read_tree(language.text_source(configuration), None, {}, problems)
     bound = Binder(problems).bind(root, TOP_LEVEL)
     system = bound.values.get("system_account")
-    surroundings = Surroundings(**{"system_account": system, **around})
+    surroundings = OperatorSurroundings(**{"system_account": system, **around})
     options = operator_options(bound.values, bound.positions, problems, surroundings, bound.failed)
     return Read(options, [str(p) for p in problems._found], [str(w) for w in problems.warnings])
 

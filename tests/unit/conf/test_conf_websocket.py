@@ -8,7 +8,7 @@ import pytest
 
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.binding import load_options
-from headrace.conf.origins import Origin, parse_host, parse_origin
+from headrace.conf.origins import WebOrigin, parse_host, parse_origin
 from headrace.conf.websocket_options import WebSocketOptions
 
 if TYPE_CHECKING:
@@ -81,14 +81,14 @@ def test_block_without_a_port_is_no_listener(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "origin"),
     [
-        ("http://a", Origin("http", "a", 80)),
-        ("https://A.example", Origin("https", "a.example", 443)),
-        ("http://a:8080/path?q#f", Origin("http", "a", 8080)),
-        ("http://[::1]:81", Origin("http", "::1", 81)),
-        ("http://user@a", Origin("http", "a", 80)),
+        ("http://a", WebOrigin("http", "a", 80)),
+        ("https://A.example", WebOrigin("https", "a.example", 443)),
+        ("http://a:8080/path?q#f", WebOrigin("http", "a", 8080)),
+        ("http://[::1]:81", WebOrigin("http", "::1", 81)),
+        ("http://user@a", WebOrigin("http", "a", 80)),
     ],
 )
-def test_origin(text: str, origin: Origin) -> None:
+def test_origin(text: str, origin: WebOrigin) -> None:
     assert parse_origin(text) == origin
 
 

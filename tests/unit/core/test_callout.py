@@ -24,17 +24,17 @@ from headrace.conf.account_options import CalloutOptions, Permissions, SubjectPe
 from headrace.core.callout import (
     CURVE_KEY_HEADER,
     SUBJECT,
+    CalloutRequest,
     ConfiguredCallout,
     Interviewer,
     OperatorCallout,
-    Question,
     claimed_user,
     connect_claims,
     without_asking,
 )
 from headrace.core.grants import Refused, TokenIdentity, TrustedAccount
 from headrace.core.trust import Trust
-from headrace.protocol.info import ConnectOptions
+from headrace.protocol.info import ClientConnect
 from headrace.protocol.jwt.claims import ClientClaims, ConnectClaims, ServerClaims
 from headrace.protocol.jwt.decoding import MAX_TOKEN, decode_authorization_request
 from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
@@ -57,11 +57,11 @@ def interviewer(curve: CurveKeyPair = CURVE) -> Interviewer:
     return Interviewer(server, SERVER, curve, lambda: NOW)
 
 
-def ask(options: CalloutOptions = OPTIONS, connect: ConnectClaims = CONNECT) -> Question:
+def ask(options: CalloutOptions = OPTIONS, connect: ConnectClaims = CONNECT) -> CalloutRequest:
     return interviewer().question(ConfiguredCallout(options), CLIENT, connect, timeout=2)
 
 
-def user_token(question: Question, issuer: KeyPair = ACCOUNT_KEY, **changes: Any) -> str:
+def user_token(question: CalloutRequest, issuer: KeyPair = ACCOUNT_KEY, **changes: Any) -> str:
     outer = {
         "aud": "T",
         "name": "joe",
@@ -72,17 +72,17 @@ def user_token(question: Question, issuer: KeyPair = ACCOUNT_KEY, **changes: Any
     return issuer.token({**claimed, "sub": outer.get("sub", question.user_key)})
 
 
-def response(question: Question, issuer: KeyPair = ACCOUNT_KEY, **nats: Any) -> bytes:
+def response(question: CalloutRequest, issuer: KeyPair = ACCOUNT_KEY, **nats: Any) -> bytes:
     claimed = claims_of(issuer, SERVICE_USER, "authorization_response", nats, {"aud": SERVER.public})
     return issuer.token({**claimed, "sub": question.user_key}).encode()
 
 
-def accepted(question: Question, answer: bytes, options: CalloutOptions = OPTIONS) -> TokenIdentity:
+def accepted(question: CalloutRequest, answer: bytes, options: CalloutOptions = OPTIONS) -> TokenIdentity:
     callout = ConfiguredCallout(options)
     return callout.identity(interviewer().answer(callout, question, answer), NOW)
 
 
-def refusal(question: Question, answer: bytes, options: CalloutOptions = OPTIONS) -> str:
+def refusal(question: CalloutRequest, answer: bytes, options: CalloutOptions = OPTIONS) -> str:
     with pytest.raises(Refused) as caught:
         accepted(question, answer, options)
     assert "eyJ" not in str(caught.value)
@@ -130,14 +130,14 @@ def test_only_a_server_asks() -> None:
 
 
 def test_client_is_who_it_claims_to_be() -> None:
-    connect = ConnectOptions(user="joe", auth_token="t")
+    connect = ClientConnect(user="joe", auth_token="t")
     assert claimed_user(replace(connect, nkey="U")) == "U"
     assert claimed_user(connect, "eyJ", "UKEY") == "joe"
-    assert claimed_user(ConnectOptions(auth_token="t"), "eyJ", "UKEY") == "UKEY"
-    assert claimed_user(ConnectOptions(auth_token="t")) == "[REDACTED]"
-    assert claimed_user(ConnectOptions(jwt="eyJ")) == ""
-    assert connect_claims(ConnectOptions(jwt="eyJ")).jwt == ""
-    assert connect_claims(ConnectOptions(jwt="x", sig="s"), "eyJ") == ConnectClaims(jwt="eyJ", signature="s")
+    assert claimed_user(ClientConnect(auth_token="t"), "eyJ", "UKEY") == "UKEY"
+    assert claimed_user(ClientConnect(auth_token="t")) == "[REDACTED]"
+    assert claimed_user(ClientConnect(jwt="eyJ")) == ""
+    assert connect_claims(ClientConnect(jwt="eyJ")).jwt == ""
+    assert connect_claims(ClientConnect(jwt="x", sig="s"), "eyJ") == ConnectClaims(jwt="eyJ", signature="s")
 
 
 # --- whom it decides about ---
@@ -261,7 +261,7 @@ def operator_callout(**authorization: Any) -> OperatorCallout:
     return OperatorCallout(operator_account(authorization=given))
 
 
-def operator_refusal(callout: OperatorCallout, answer: bytes, question: Question) -> str:
+def operator_refusal(callout: OperatorCallout, answer: bytes, question: CalloutRequest) -> str:
     with pytest.raises(Refused) as caught:
         callout.placement(interviewer().answer(callout, question, answer))
     return str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.templates import MAX_SUBJECTS, TemplateError, TemplateValues, expand
-from headrace.protocol.jwt.claims import PermissionClaims, SubjectClaims, UserLimits
+from headrace.protocol.jwt.claims import PermissionClaims, SubjectClaims, UserLimitClaims
 
 VALUES = TemplateValues(
     user_name="joe",
@@ -18,12 +18,12 @@ VALUES = TemplateValues(
 
 
 def allowed(*entries: str, values: TemplateValues = VALUES) -> SubjectClaims:
-    template = UserLimits(PermissionClaims(publish=SubjectClaims(allow=entries)))
+    template = UserLimitClaims(PermissionClaims(publish=SubjectClaims(allow=entries)))
     return expand(template, values).permissions.publish
 
 
 def denied(*entries: str) -> SubjectClaims:
-    template = UserLimits(PermissionClaims(subscribe=SubjectClaims(deny=entries)))
+    template = UserLimitClaims(PermissionClaims(subscribe=SubjectClaims(deny=entries)))
     return expand(template, VALUES).permissions.subscribe
 
 
@@ -83,5 +83,5 @@ def test_expand_beyond_the_limit_is_refused() -> None:
 
 
 def test_expand_keeps_the_other_limits() -> None:
-    template = UserLimits(payload=5, bearer_token=True, connection_types=("MQTT",))
+    template = UserLimitClaims(payload=5, bearer_token=True, connection_types=("MQTT",))
     assert expand(template, VALUES) == template

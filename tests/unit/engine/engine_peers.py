@@ -15,7 +15,7 @@ from headrace.engine.interest import Interest
 from headrace.engine.link import Link, Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
-from headrace.protocol.info import ConnectOptions
+from headrace.protocol.info import ClientConnect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ class Session:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.hooks: dict[str, Callable[..., Any]] = {}
-        self._options = ConnectOptions()
+        self._options = ClientConnect()
         self.link: ClientLink
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -142,7 +142,7 @@ class Session:
         return [call[1:] for call in self.calls if call[0] == name]
 
 
-def _refusal(options: ConnectOptions) -> tuple[str, CloseReason] | None:
+def _refusal(options: ClientConnect) -> tuple[str, CloseReason] | None:
     if options.account:
         return "Authorization Violation", CloseReason.AUTHENTICATION_VIOLATION
     if not 0 <= options.protocol <= 1:

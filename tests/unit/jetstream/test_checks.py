@@ -17,7 +17,7 @@ from headrace.jetstream.stream.checks import CHECKS
 from headrace.jetstream.stream.publication import Publication, PublicationKind
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as hdr
-from headrace.protocol.jetstream.configs import StreamConfig, SubjectTransform
+from headrace.protocol.jetstream.configs import StreamConfig, SubjectTransformConfig
 from headrace.protocol.jetstream.errors import ERRORS, ApiError
 
 SCHEDULE: Final = {"Nats_Schedule": "@every 1h", "Nats_Schedule_Target": "s.t"}
@@ -235,12 +235,12 @@ COMPILED: Final[list[tuple[dict[str, Any], bool]]] = [
     ({"deny_delete": True, "deny_purge": True}, True),
     ({"allow_atomic": True, "allow_batched": True}, True),
     (SCHEDULES, True),
-    ({"subject_transform": SubjectTransform(src=">", dest="")}, True),
+    ({"subject_transform": SubjectTransformConfig(src=">", dest="")}, True),
     ({"sealed": True}, False),
     (COUNTERS, False),
     ({"metadata": {"headrace.require_msg_id": "true"}}, False),
     ({"metadata": {"headrace.require_msg_id": "false"}}, True),
-    ({"subject_transform": SubjectTransform(src="s.*", dest="t.$1")}, False),
+    ({"subject_transform": SubjectTransformConfig(src="s.*", dest="t.$1")}, False),
 ]
 
 

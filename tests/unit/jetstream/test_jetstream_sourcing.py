@@ -11,7 +11,12 @@ import pytest
 from harness.js_account import SECOND, Place
 from headrace.jetstream.sourcing.origin import Origin, identity_of, index_name, noted, short_hash
 from headrace.protocol.jetstream import headers as block
-from headrace.protocol.jetstream.configs import External, StreamConsumerSource, StreamSource, SubjectTransform
+from headrace.protocol.jetstream.configs import (
+    External,
+    StreamConsumerSource,
+    StreamSource,
+    SubjectTransformConfig,
+)
 from headrace.protocol.rfc3339 import format_time
 
 if TYPE_CHECKING:
@@ -55,7 +60,7 @@ def test_names_are_those_of_the_go_server() -> None:
     assert short_hash("") == "brsqf7S8"[:0] + short_hash("")
     assert index_name(StreamSource(name="O")) == "O > >"
     assert index_name(StreamSource(name="O", filter_subject="o.a")) == "O o.a >"
-    two = [SubjectTransform(src="o.*", dest="t.$1"), SubjectTransform(src="", dest="")]
+    two = [SubjectTransformConfig(src="o.*", dest="t.$1"), SubjectTransformConfig(src="", dest="")]
     assert index_name(StreamSource(name="O", subject_transforms=two)) == "O o.*\f> t.$1\f>"
     external = StreamSource(name="O", external=External(api="X.API"))
     assert index_name(external) == f"O:{short_hash('X.API')} > >"

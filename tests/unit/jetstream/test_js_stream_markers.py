@@ -10,7 +10,7 @@ from js_streams import SECOND, START, World, block
 from headrace.jetstream.stream.stream import log_limits
 from headrace.log.file import FileLog
 from headrace.log.port import Limits, Weights
-from headrace.protocol.jetstream.configs import SubjectTransform
+from headrace.protocol.jetstream.configs import SubjectTransformConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,9 @@ def test_a_new_message_takes_the_place_of_a_marker() -> None:
 
 
 def test_a_marker_keeps_its_subject_under_a_transform() -> None:
-    world = World(max_age=10 * SECOND, subject_transform=SubjectTransform(src=">", dest="t.>"), **FIELDS)
+    world = World(
+        max_age=10 * SECOND, subject_transform=SubjectTransformConfig(src=">", dest="t.>"), **FIELDS
+    )
     world.receive(b"s.a")
     world.host.pass_time(10)
     assert _held(world) == [(2, b"t.s.a", MARKER)]

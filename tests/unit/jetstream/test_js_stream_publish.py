@@ -16,7 +16,7 @@ from headrace.protocol.jetstream.configs import (
     PersistMode,
     Republish,
     RetentionPolicy,
-    SubjectTransform,
+    SubjectTransformConfig,
 )
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ class TestInterest:
 
 class TestTransformAndRepublish:
     def test_a_transform_on_the_way_in(self) -> None:
-        world = World(subject_transform=SubjectTransform(src="s.*", dest="t.$1"))
+        world = World(subject_transform=SubjectTransformConfig(src="s.*", dest="t.$1"))
         world.receive(b"s.a", b"s.b.c")
         assert world.held() == [(1, b"t.a"), (2, b"s.b.c")]
 
@@ -428,7 +428,7 @@ class TestTransformAndRepublish:
         ]
 
     def test_without_a_destination_nothing_is_changed_or_republished(self) -> None:
-        world = World(republish=Republish(src=">"), subject_transform=SubjectTransform(src="s.a"))
+        world = World(republish=Republish(src=">"), subject_transform=SubjectTransformConfig(src="s.a"))
         world.receive(b"s.a")
         assert [s[0] for s in world.take()] == [b"r.1"]
         assert world.held() == [(1, b"s.a")]

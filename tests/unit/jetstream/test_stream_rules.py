@@ -28,7 +28,7 @@ from headrace.protocol.jetstream.configs import (
     StreamConsumerLimits,
     StreamConsumerSource,
     StreamSource,
-    SubjectTransform,
+    SubjectTransformConfig,
 )
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -134,18 +134,18 @@ def test_what_is_put_right(fields: dict[str, Any], becomes: dict[str, Any]) -> N
         ),
         ({"subjects": ["$SYS.>"]}, 10052, "subjects that overlap with system api require no-ack to be true"),
         (
-            {"subject_transform": SubjectTransform(src="a..b", dest="x")},
+            {"subject_transform": SubjectTransformConfig(src="a..b", dest="x")},
             10155,
             "stream transform source: invalid subject a..b",
         ),
         (
-            {"subject_transform": SubjectTransform(src="a.*", dest="x.{{wildcard(2)}}")},
+            {"subject_transform": SubjectTransformConfig(src="a.*", dest="x.{{wildcard(2)}}")},
             10156,
             "stream transform: invalid mapping destination:"
             " wildcard index out of range in {{wildcard(2)}}: [2]",
         ),
         (
-            {"subject_transform": SubjectTransform(dest="{{no(1)}}.>")},
+            {"subject_transform": SubjectTransformConfig(dest="{{no(1)}}.>")},
             10156,
             "stream transform: invalid mapping destination: unknown function in {{no(1)}}",
         ),
@@ -193,11 +193,19 @@ def test_pedantic_checks_refuse_what_would_be_put_right(fields: dict[str, Any], 
         ({"mirror": StreamSource(name="a.b")}, 10142),
         ({"mirror": StreamSource(name="T", consumer=StreamConsumerSource())}, 10213),
         (
-            {"mirror": StreamSource(name="T", filter_subject="a", subject_transforms=[SubjectTransform()])},
+            {
+                "mirror": StreamSource(
+                    name="T", filter_subject="a", subject_transforms=[SubjectTransformConfig()]
+                )
+            },
             10150,
         ),
         (
-            {"mirror": StreamSource(name="T", subject_transforms=[SubjectTransform(), SubjectTransform()])},
+            {
+                "mirror": StreamSource(
+                    name="T", subject_transforms=[SubjectTransformConfig(), SubjectTransformConfig()]
+                )
+            },
             10152,
         ),
         ({"mirror": StreamSource(name="T", filter_subject="a b")}, 10049),
@@ -227,13 +235,14 @@ def test_mirror_takes_over_how_its_origin_is_read() -> None:
     [
         ([StreamSource()], 10141),
         ([StreamSource(name="T"), StreamSource(name="T")], 10140),
-        ([StreamSource(name="T", filter_subject="a", subject_transforms=[SubjectTransform()])], 10144),
-        ([StreamSource(name="T", subject_transforms=[SubjectTransform(src="a..")])], 10145),
-        ([StreamSource(name="T", subject_transforms=[SubjectTransform(src="a", dest="b..c")])], 10146),
+        ([StreamSource(name="T", filter_subject="a", subject_transforms=[SubjectTransformConfig()])], 10144),
+        ([StreamSource(name="T", subject_transforms=[SubjectTransformConfig(src="a..")])], 10145),
+        ([StreamSource(name="T", subject_transforms=[SubjectTransformConfig(src="a", dest="b..c")])], 10146),
         (
             [
                 StreamSource(
-                    name="T", subject_transforms=[SubjectTransform(src="a.b"), SubjectTransform(src="a.*")]
+                    name="T",
+                    subject_transforms=[SubjectTransformConfig(src="a.b"), SubjectTransformConfig(src="a.*")],
                 )
             ],
             10147,
@@ -244,7 +253,7 @@ def test_mirror_takes_over_how_its_origin_is_read() -> None:
                 StreamSource(name="T", consumer=StreamConsumerSource(name="c", deliver_subject="d")),
                 StreamSource(
                     name="T",
-                    subject_transforms=[SubjectTransform(src="x")],
+                    subject_transforms=[SubjectTransformConfig(src="x")],
                     consumer=StreamConsumerSource(name="c", deliver_subject="d"),
                 ),
             ],

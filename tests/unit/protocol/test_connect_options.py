@@ -10,24 +10,24 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.errors import ProtocolError
-from headrace.protocol.info import NO_OPTIONS, ConnectOptions
+from headrace.protocol.info import NO_OPTIONS, ClientConnect
 
 
 @pytest.mark.parametrize("name", ["pass", "PASS", "Pa\u017fs"])
 def test_password_is_read_by_its_name_on_the_wire(name: str) -> None:
     text = f'{{"user": "joe", "{name}": "secret"}}'
 
-    assert ConnectOptions().merged(text.encode()).password == "secret"
+    assert ClientConnect().merged(text.encode()).password == "secret"
 
 
 def test_our_own_name_of_the_password_is_unknown_as_on_nats_server() -> None:
-    options = ConnectOptions().merged(b'{"user": "joe", "password": "secret", "pass": "other"}')
+    options = ClientConnect().merged(b'{"user": "joe", "password": "secret", "pass": "other"}')
 
     assert options.password == "other"
-    assert not ConnectOptions().merged(b'{"password": "secret"}').password
+    assert not ClientConnect().merged(b'{"password": "secret"}').password
 
 
-def read(options: ConnectOptions, text: bytes) -> ConnectOptions | str:
+def read(options: ClientConnect, text: bytes) -> ClientConnect | str:
     """What a CONNECT says, or what is wrong with it."""
     try:
         return options.merged(text)
@@ -35,10 +35,10 @@ def read(options: ConnectOptions, text: bytes) -> ConnectOptions | str:
         return str(error)
 
 
-def both_ways(text: bytes) -> ConnectOptions | str:
+def both_ways(text: bytes) -> ClientConnect | str:
     """A first CONNECT is read in one pass if it is plain; one after others never is. Both give the same."""
     found = read(NO_OPTIONS, text)
-    assert found == read(ConnectOptions(), text)
+    assert found == read(ClientConnect(), text)
     return found
 
 
@@ -140,5 +140,5 @@ def test_what_clients_send_is_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) 
     expected = both_ways(json.dumps(fields).encode())
     monkeypatch.setattr("headrace.protocol.info.json_fields", fail)
     assert NO_OPTIONS.merged(json.dumps(fields).encode()) == expected
-    assert isinstance(expected, ConnectOptions)
+    assert isinstance(expected, ClientConnect)
     assert (expected.user, expected.password, expected.protocol) == ("joe", "p\u00e9", 1)

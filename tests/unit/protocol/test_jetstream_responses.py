@@ -15,7 +15,7 @@ from headrace.protocol.jetstream.configs import (
     Republish,
     StreamConfig,
     StreamSource,
-    SubjectTransform,
+    SubjectTransformConfig,
 )
 from headrace.protocol.jetstream.levels import with_consumer_level, with_stream_level, without_versions
 from headrace.protocol.jetstream.names import (
@@ -42,7 +42,9 @@ def test_consumer_without_anything_has_the_fields_that_are_always_there() -> Non
 
 def test_parts_of_a_stream_are_written_as_the_go_server_writes_them() -> None:
     config = StreamConfig(
-        mirror=StreamSource(subject_transforms=[SubjectTransform()], external=External(), opt_start_seq=2),
+        mirror=StreamSource(
+            subject_transforms=[SubjectTransformConfig()], external=External(), opt_start_seq=2
+        ),
         republish=Republish(),
         persist_mode=PersistMode.ASYNC,
         metadata={"z": "1", "a": "2"},

@@ -90,7 +90,7 @@ def test_decode_user_gives_every_field() -> None:
         not_before=5,
         tags=("x:1",),
         issuer_account=ACCOUNT_KEY.public,
-        limits=claims.UserLimits(
+        limits=claims.UserLimitClaims(
             permissions=claims.PermissionClaims(
                 publish=claims.SubjectClaims(("a",), ("b",)),
                 subscribe=claims.SubjectClaims(("c q",), ()),
@@ -158,8 +158,10 @@ def test_decode_account_gives_every_field() -> None:
     }
     found = decode_account(account_token(**nats))
     assert found.imports == (
-        claims.Import(name="i", subject="s", account="A", token="t", to="x", kind="service", share=True),
-        claims.Import(local_subject="l", kind="stream", allow_trace=True),
+        claims.ImportClaims(
+            name="i", subject="s", account="A", token="t", to="x", kind="service", share=True
+        ),
+        claims.ImportClaims(local_subject="l", kind="stream", allow_trace=True),
     )
     (export,) = found.exports
     assert export.latency == claims.Latency(0, "lat")
@@ -167,15 +169,15 @@ def test_decode_account_gives_every_field() -> None:
     assert (export.kind, export.response_type, export.response_threshold) == ("service", "Chunked", 6)
     assert (export.token_required, export.account_token_position, export.advertise) == (True, 2, True)
     assert (export.description, export.info_url, export.allow_trace) == ("d", "http://i", True)
-    assert found.limits == claims.AccountLimits(
-        1, 2, 3, 4, 5, True, True, 6, 7, claims.JetStreamLimits(memory_storage=8, streams=9)
+    assert found.limits == claims.AccountLimitClaims(
+        1, 2, 3, 4, 5, True, True, 6, 7, claims.JetStreamLimitClaims(memory_storage=8, streams=9)
     )
     assert found.signing_keys[ACCOUNT_SIGNER.public] is None
     scoped = found.signing_keys[SCOPED_SIGNER.public]
     assert scoped is not None
     assert scoped.role == "r"
     # What a template does not limit has no limit, unlike in a user's own token.
-    assert scoped.template == claims.UserLimits(
+    assert scoped.template == claims.UserLimitClaims(
         permissions=claims.PermissionClaims(publish=claims.SubjectClaims(("x",))),
         subscriptions=-1,
         data=-1,
@@ -194,8 +196,8 @@ def test_decode_account_gives_every_field() -> None:
 def test_decode_account_jetstream_tiers_replace_the_limits_beside_them() -> None:
     limits = {"mem_storage": 8, "tiered_limits": {"R1": {"disk_storage": 5}}}
     found = decode_account(account_token(limits=limits)).limits
-    assert found.jetstream == claims.JetStreamLimits()
-    assert dict(found.jetstream_tiers) == {"R1": claims.JetStreamLimits(disk_storage=5)}
+    assert found.jetstream == claims.JetStreamLimitClaims()
+    assert dict(found.jetstream_tiers) == {"R1": claims.JetStreamLimitClaims(disk_storage=5)}
 
 
 def test_decode_operator_gives_every_field() -> None:
@@ -282,7 +284,7 @@ def test_decode_version_1_moves_what_lay_elsewhere() -> None:
     }
     decoded = decode_account(ACCOUNT_KEY.old_token(account))
     assert dict(decoded.signing_keys) == {"A1": None}
-    assert decoded.limits == claims.AccountLimits(subscriptions=5, connections=3)
+    assert decoded.limits == claims.AccountLimitClaims(subscriptions=5, connections=3)
     activation = {**common, "type": "activation", "nats": {"subject": "s", "type": "service"}}
     assert decode_activation(ACCOUNT_KEY.old_token(activation)).kind == "service"
     operator = {**common, "iss": OPERATOR_KEY.public, "type": "operator", "nats": {"system_account": "A"}}
@@ -306,7 +308,7 @@ def test_decode_names_match_in_any_case_and_null_is_absent() -> None:
     del claimed["sub"], claimed["nats"]
     found = decode_user(ACCOUNT_KEY.token(claimed))
     assert (found.expires, found.subject) == (5, USER_KEY.public)
-    assert found.limits == claims.UserLimits()
+    assert found.limits == claims.UserLimitClaims()
 
 
 def test_decode_passes_over_unknown_fields_and_line_ends() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import ProtocolError
-from headrace.protocol.admin import ListRequest, PurgeRequest, read_answer
+from headrace.protocol.admin import ChannelPurgeRequest, ListRequest, read_answer
 from headrace.protocol.durations import parse_duration
 from headrace.protocol.replay import (
     BlockReader,
@@ -146,8 +146,12 @@ def test_end_that_is_none_is_refused(block: bytes) -> None:
 
 
 def test_admin_requests_go_both_ways() -> None:
-    for request in (PurgeRequest(b"a"), PurgeRequest(b"a\xff", 0, -5, 2), PurgeRequest(b"a", 7)):
-        assert PurgeRequest.decode(request.encode()) == request
+    for request in (
+        ChannelPurgeRequest(b"a"),
+        ChannelPurgeRequest(b"a\xff", 0, -5, 2),
+        ChannelPurgeRequest(b"a", 7),
+    ):
+        assert ChannelPurgeRequest.decode(request.encode()) == request
     assert ListRequest.decode(ListRequest(b"a.>", 3).encode()) == ListRequest(b"a.>", 3)
     assert ListRequest.decode(b"") == ListRequest()
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.protocol.info import ServerInfo
+from headrace.protocol.info import PortInfo
 
 NAMES = ["server_id", "host", "headers", "max_payload", "auth_required", "client_id", "client_ip", "nonce"]
 ALWAYS = {"server_id", "host", "headers", "max_payload"}
@@ -37,14 +37,14 @@ def test_line_has_the_fields_of_all_and_of_one(
     fields: dict[str, Any], urls: dict[str, Any], clients: list[dict[str, Any]]
 ) -> None:
     common = fields | urls
-    info = ServerInfo(common)
+    info = PortInfo(common)
     for own in clients:
         assert sent(info.line(own)) == expected({**common, **own})
     assert dict(info) == common
 
 
 def test_no_end_of_limits_is_no_end_of_memory() -> None:
-    info = ServerInfo({"server_id": "S", "max_payload": 1})
+    info = PortInfo({"server_id": "S", "max_payload": 1})
     for number in range(1000):
         assert sent(info.line({"max_payload": number, "client_id": 7})) == {
             "server_id": "S",

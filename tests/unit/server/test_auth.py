@@ -15,8 +15,8 @@ from headrace.conf.options import Options
 from headrace.core.grants import Home, identity_of
 from headrace.errors import ConfigError
 from headrace.protocol import nkeys
-from headrace.protocol.info import ConnectOptions
-from headrace.protocol.jwt.claims import UserClaims, UserLimits
+from headrace.protocol.info import ClientConnect
+from headrace.protocol.jwt.claims import UserClaims, UserLimitClaims
 from headrace.server.auth import Authenticator, Identity
 from headrace.server.authorizer import answered
 
@@ -112,8 +112,8 @@ def test_only_credentials_of_its_own_prove_who_a_user_is() -> None:
 def test_a_callout_proves_the_name_that_it_gives(name: str, shown: str, proven: str | None) -> None:
     """The key in its answer is another one each time, and what a client calls itself proves nothing."""
     answer = UserClaims(subject="U1", name=name)
-    found = identity_of(answer, UserLimits(), Home("A", "A"), None)
-    identity = answered(found, "AUTH", ConnectOptions(user="alice"), answer)
+    found = identity_of(answer, UserLimitClaims(), Home("A", "A"), None)
+    identity = answered(found, "AUTH", ClientConnect(user="alice"), answer)
     assert (identity.user, identity.proven) == (shown, proven)
 
 

@@ -37,7 +37,7 @@ from headrace.core.callout import (
 from headrace.core.grants import Refused, TokenIdentity
 from headrace.core.permissions import PermissionSet
 from headrace.core.trust import Trust
-from headrace.protocol.info import ConnectOptions
+from headrace.protocol.info import ClientConnect
 from headrace.protocol.jwt.claims import ClientClaims, ConnectClaims, ServerClaims
 from headrace.protocol.jwt.decoding import decode_authorization_request
 from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from harness.wire import Wire
     from headrace.conf.account_options import Permissions
-    from headrace.core.callout import Question
+    from headrace.core.callout import CalloutRequest
 
 pytestmark = pytest.mark.clients
 
@@ -397,7 +397,7 @@ def our_answer(arena: Arena, case: dict[str, Any]) -> TokenIdentity | str:
         return str(refused)
 
 
-def our_identity(arena: Arena, question: Question, answer: bytes) -> TokenIdentity:
+def our_identity(arena: Arena, question: CalloutRequest, answer: bytes) -> TokenIdentity:
     user = arena.ours.answer(arena.callout, question, answer)
     place = arena.callout.placement(user)
     if place not in (arena.names["callout"], arena.names["target"], arena.names["forbidden"]):
@@ -539,7 +539,7 @@ def test_question_is_as_the_go_server_asks(arena: Arena, said: str) -> None:
         assert b"-ERR 'Authorization Violation'" in client.take_rest()
         theirs = opened(payload, curve)
         server = decode_authorization_request(theirs).server
-        connect = ConnectOptions().merged(json.dumps(says).encode())
+        connect = ClientConnect().merged(json.dumps(says).encode())
         caller = ClientClaims(
             host="127.0.0.1",
             client_id=client.info["client_id"],

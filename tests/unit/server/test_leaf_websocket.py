@@ -11,7 +11,7 @@ from websockets.utils import accept_key
 
 from headrace.conf.leaf_options import LeafRemote
 from headrace.conf.peer_options import PeerURL
-from headrace.server.peers.leaf_websocket import Hub, reach
+from headrace.server.peers.leaf_websocket import HubAttempt, reach
 
 if TYPE_CHECKING:
     import pytest
@@ -36,7 +36,7 @@ def test_an_answer_in_the_turn_in_which_its_time_ends_is_an_answer(monkeypatch: 
         with own, hub:
             hub.setblocking(False)
             remote = LeafRemote(first_info_timeout=SECONDS)
-            attempt = Hub(remote, PeerURL("hub", 80, scheme="ws"), lambda: entered.append(None), 1.0)
+            attempt = HubAttempt(remote, PeerURL("hub", 80, scheme="ws"), lambda: entered.append(None), 1.0)
             reaching = loop.create_task(reach(server, own, attempt))
             request = (await loop.sock_recv(hub, 4096)).decode()
             (key,) = [line[19:] for line in request.split("\r\n") if line.startswith("Sec-WebSocket-Key: ")]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from headrace.protocol.info import ConnectOptions
+from headrace.protocol.info import ClientConnect
 from headrace.server.auth import Identity
 from headrace.server.log_text import (
     claimed_user,
@@ -59,7 +59,7 @@ def test_printable_keeps_quotes_and_backslashes() -> None:
 def test_client_label_names_program_and_user_but_no_secret(
     options: dict[str, str], identity: dict[str, str], expected: str
 ) -> None:
-    assert client_label(ConnectOptions(**options), Identity(**identity)) == expected  # type: ignore[arg-type]
+    assert client_label(ClientConnect(**options), Identity(**identity)) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_client_label_names_program_and_user_but_no_secret(
     ],
 )
 def test_claimed_user_is_what_the_client_said_but_no_secret(options: dict[str, str], expected: str) -> None:
-    assert claimed_user(ConnectOptions(**options)) == expected  # type: ignore[arg-type]
+    assert claimed_user(ClientConnect(**options)) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

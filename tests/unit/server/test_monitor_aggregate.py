@@ -20,7 +20,7 @@ from headrace.server.monitor.aggregate import (
     Facts,
     MonitorUnavailable,
     ProcessSnapshot,
-    SnapshotRequest,
+    SnapshotParts,
     Whole,
     connection_parts,
     process_snapshot,
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from headrace.server.monitor.source import MonitorSource
 
 P = ParamSpec("P")
-ALL = SnapshotRequest(
+ALL = SnapshotParts(
     state=ConnectionState.ANY, with_subscriptions=True, sublist=True, with_details=True, accounts=True
 )
 FACTS = Facts(2, SERVER.start_ns)
 
 
-def taken(source: MonitorSource, wanted: SnapshotRequest = ALL) -> ProcessSnapshot:
+def taken(source: MonitorSource, wanted: SnapshotParts = ALL) -> ProcessSnapshot:
     """As it arrives in another process."""
     found = process_snapshot(source, wanted)
     connections = tuple(each for part in connection_parts(source, wanted) for each in part)
@@ -62,7 +62,7 @@ def taken(source: MonitorSource, wanted: SnapshotRequest = ALL) -> ProcessSnapsh
 
 
 def whole(
-    own: SampleSource, *others: SampleSource, facts: Facts = FACTS, wanted: SnapshotRequest = ALL
+    own: SampleSource, *others: SampleSource, facts: Facts = FACTS, wanted: SnapshotParts = ALL
 ) -> Whole:
     return Whole(own, [taken(each, wanted) for each in others], facts)
 
@@ -94,8 +94,8 @@ def test_process_snapshot_shows_what_is_wanted_only() -> None:
         spaces=[AccountSnapshot(options=AccountOptions("A"), sublist=source_list(), loaded_ns=NOW_NS)],
     )
 
-    bare = taken(source, SnapshotRequest())
-    without = taken(source, SnapshotRequest(state=ConnectionState.OPEN, sublist=True))
+    bare = taken(source, SnapshotParts())
+    without = taken(source, SnapshotParts(state=ConnectionState.OPEN, sublist=True))
 
     assert (bare.connections, bare.sublist, bare.accounts) == ((), None, ())
     assert [list(each.subscriptions()) for each in without.connections] == [[]]
@@ -105,7 +105,7 @@ def test_process_snapshot_shows_what_is_wanted_only() -> None:
 
 def test_connections_go_in_parts() -> None:
     many = [samples.connection(cid) for cid in range(1, 2 * CONNECTIONS_PER_PART + 2)]
-    parts = list(connection_parts(SampleSource(open=many), SnapshotRequest(state=ConnectionState.OPEN)))
+    parts = list(connection_parts(SampleSource(open=many), SnapshotParts(state=ConnectionState.OPEN)))
 
     assert [len(part) for part in parts] == [CONNECTIONS_PER_PART, CONNECTIONS_PER_PART, 1]
     assert [each.cid for part in parts for each in part] == [each.cid for each in many]
@@ -145,7 +145,7 @@ def test_routes_of_all_are_shown() -> None:
         cluster = ClusterSnapshot(name="c", host="h", port=1, routes=(route,))
         return SampleSource(snapshot=replace(SERVER, cluster=cluster))
 
-    found = whole(with_route(1), with_route(2), wanted=SnapshotRequest(with_interest=True)).server().cluster
+    found = whole(with_route(1), with_route(2), wanted=SnapshotParts(with_interest=True)).server().cluster
 
     assert found is not None
     assert [route.rid for route in found.routes] == [1, 2]
@@ -236,7 +236,7 @@ def test_leaf_links_of_all_processes_are_listed_at_the_first_one_s_port() -> Non
         )
 
     found = (
-        whole(process(1, 7422), process(2, 0), wanted=SnapshotRequest(with_interest=True)).server().leafnodes
+        whole(process(1, 7422), process(2, 0), wanted=SnapshotParts(with_interest=True)).server().leafnodes
     )
 
     assert found is not None
@@ -247,33 +247,33 @@ def test_leaf_links_of_all_processes_are_listed_at_the_first_one_s_port() -> Non
 @pytest.mark.parametrize(
     ("path", "query", "wanted"),
     [
-        ("/varz", {}, SnapshotRequest()),
-        ("/healthz", {}, SnapshotRequest()),
-        ("/connz", {}, SnapshotRequest(state=ConnectionState.OPEN)),
-        ("/connz", {"state": "Closed"}, SnapshotRequest(state=ConnectionState.CLOSED)),
+        ("/varz", {}, SnapshotParts()),
+        ("/healthz", {}, SnapshotParts()),
+        ("/connz", {}, SnapshotParts(state=ConnectionState.OPEN)),
+        ("/connz", {"state": "Closed"}, SnapshotParts(state=ConnectionState.CLOSED)),
         (
             "/connz",
             {"state": "all", "subs": "1"},
-            SnapshotRequest(ConnectionState.ANY, with_subscriptions=True),
+            SnapshotParts(ConnectionState.ANY, with_subscriptions=True),
         ),
-        ("/connz", {"subs": "detail"}, SnapshotRequest(ConnectionState.OPEN, with_subscriptions=True)),
-        ("/connz", {"subs": "0"}, SnapshotRequest(ConnectionState.OPEN)),
-        ("/connz", {"filter_subject": "a"}, SnapshotRequest(ConnectionState.OPEN, with_subscriptions=True)),
-        ("/connz", {"state": "nonsense"}, SnapshotRequest(ConnectionState.OPEN)),
-        ("/subsz", {}, SnapshotRequest(sublist=True)),
+        ("/connz", {"subs": "detail"}, SnapshotParts(ConnectionState.OPEN, with_subscriptions=True)),
+        ("/connz", {"subs": "0"}, SnapshotParts(ConnectionState.OPEN)),
+        ("/connz", {"filter_subject": "a"}, SnapshotParts(ConnectionState.OPEN, with_subscriptions=True)),
+        ("/connz", {"state": "nonsense"}, SnapshotParts(ConnectionState.OPEN)),
+        ("/subsz", {}, SnapshotParts(sublist=True)),
         (
             "/subsz",
             {"subs": "true", "acc": "A"},
-            SnapshotRequest(sublist=True, account="A", with_details=True),
+            SnapshotParts(sublist=True, account="A", with_details=True),
         ),
-        ("/accountz", {}, SnapshotRequest(accounts=True)),
-        ("/accstatz", {}, SnapshotRequest(accounts=True)),
-        ("/routez", {"subs": "1"}, SnapshotRequest(with_interest=True)),
-        ("/leafz", {"subs": "1"}, SnapshotRequest(with_interest=True)),
-        ("/jsz", {}, SnapshotRequest()),
+        ("/accountz", {}, SnapshotParts(accounts=True)),
+        ("/accstatz", {}, SnapshotParts(accounts=True)),
+        ("/routez", {"subs": "1"}, SnapshotParts(with_interest=True)),
+        ("/leafz", {"subs": "1"}, SnapshotParts(with_interest=True)),
+        ("/jsz", {}, SnapshotParts()),
     ],
 )
-def test_an_endpoint_wants_what_it_shows(path: str, query: dict[str, str], wanted: SnapshotRequest) -> None:
+def test_an_endpoint_wants_what_it_shows(path: str, query: dict[str, str], wanted: SnapshotParts) -> None:
     assert wanted_for(path, query) == wanted
 
 

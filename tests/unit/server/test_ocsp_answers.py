@@ -20,9 +20,9 @@ from harness.responder import GOOD, HOUR, REVOKED, UNKNOWN, answer, key_of
 from headrace.conf.options import OCSPCacheOptions
 from headrace.conf.tls_options import OCSPPeerOptions
 from headrace.server.ocsp import answers, cache
-from headrace.server.ocsp.answers import Answer, AnswerError, DelegationError, now_utc, read
+from headrace.server.ocsp.answers import AnswerError, CertificateStatus, DelegationError, now_utc, read
 from headrace.server.ocsp.cache import Cache
-from headrace.server.ocsp.chains import Certificate, Link, links
+from headrace.server.ocsp.chains import Certificate, CheckedCertificate, links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def certificate(found: x509.Certificate) -> Certificate:
     return Certificate(found.public_bytes(serialization.Encoding.DER))
 
 
-def link(pair: Pair, authority: Authority) -> Link:
+def link(pair: Pair, authority: Authority) -> CheckedCertificate:
     (found,) = links([certificate(pair.x509), certificate(authority.certificate)])
     return found
 
@@ -160,7 +160,7 @@ def test_authorities_with_rsa_keys_are_believed(size: int, alice: Pair, authorit
         builder = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, issuer)
         return builder.sign(signing, algorithm).public_bytes(serialization.Encoding.DER)
 
-    asked = Link(certificate(subject), certificate(issuer), ("http://127.0.0.1:1",))
+    asked = CheckedCertificate(certificate(subject), certificate(issuer), ("http://127.0.0.1:1",))
     for algorithm in (hashes.SHA256(), hashes.SHA384(), hashes.SHA512()):
         assert read(said(key, algorithm), asked, now).status == "good"
 
@@ -193,7 +193,7 @@ def signed_by(
 def test_answer_holds_in_its_time(
     this: datetime.timedelta, until: datetime.timedelta | None, holds: bool
 ) -> None:
-    found = Answer("good", NOW + this, None if until is None else NOW + until)
+    found = CertificateStatus("good", NOW + this, None if until is None else NOW + until)
     assert (found.why_not(OPTIONS, NOW) is None) is holds
 
 
@@ -219,7 +219,7 @@ def test_cache_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MAX_ANSWERS", 2)
     kept = Cache(OCSPCacheOptions())
     for name in ("a", "b", "a", "c"):
-        kept.put((name, ""), Answer(answers.GOOD, NOW, None))
+        kept.put((name, ""), CertificateStatus(answers.GOOD, NOW, None))
     assert [kept.get((name, "")) is not None for name in "abc"] == [True, False, True]
     snapshot = kept.snapshot()
     assert snapshot is not None
@@ -233,7 +233,7 @@ def test_cache_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
 ])  # fmt: skip
 def test_cache_keeps_past_revocations_where_it_should(preserves: bool, status: str, stays: bool) -> None:
     kept = Cache(OCSPCacheOptions(preserve_revoked=preserves))
-    kept.put(("a", ""), Answer(status, NOW, NOW))
+    kept.put(("a", ""), CertificateStatus(status, NOW, NOW))
     kept.get(("a", ""))
     kept.outlived(("a", ""))
     snapshot = kept.snapshot()
@@ -244,7 +244,7 @@ def test_cache_keeps_past_revocations_where_it_should(preserves: bool, status: s
 
 def test_cache_that_is_turned_off_forgets() -> None:
     kept = Cache(OCSPCacheOptions())
-    kept.put(("a", ""), Answer(answers.GOOD, NOW, None))
+    kept.put(("a", ""), CertificateStatus(answers.GOOD, NOW, None))
     kept.use(OCSPCacheOptions(keeps=False))
     assert kept.get(("a", "")) is None
     assert kept.snapshot() is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headrace.server.proxy_protocol import MAX_V1_LINE, ProxyHeader, ProxyHeaderError, Source
+from headrace.server.proxy_protocol import MAX_V1_LINE, ProxiedAddress, ProxyHeader, ProxyHeaderError
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 
@@ -24,19 +24,19 @@ def v2_inet(source: tuple[int, int, int, int], port: int, more: bytes = b"") -> 
 V6 = bytes.fromhex("20010db8000000000000000000000001")
 MAPPED = bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 7])
 
-GOOD: list[tuple[bytes, Source | None]] = [
-    (b"PROXY TCP4 192.0.2.1 10.0.0.1 5000 4222\r\n", Source("192.0.2.1", 5000)),
-    (b"PROXY TCP6 2001:db8::1 ::1 65535 4222\r\n", Source("2001:db8::1", 65535)),
-    (b"PROXY TCP6 ::ffff:192.0.2.7 ::1 1 2\r\n", Source("192.0.2.7", 1)),
-    (b"PROXY  TCP4\t192.0.2.1   10.0.0.1 0 4222 \r\n", Source("192.0.2.1", 0)),
+GOOD: list[tuple[bytes, ProxiedAddress | None]] = [
+    (b"PROXY TCP4 192.0.2.1 10.0.0.1 5000 4222\r\n", ProxiedAddress("192.0.2.1", 5000)),
+    (b"PROXY TCP6 2001:db8::1 ::1 65535 4222\r\n", ProxiedAddress("2001:db8::1", 65535)),
+    (b"PROXY TCP6 ::ffff:192.0.2.7 ::1 1 2\r\n", ProxiedAddress("192.0.2.7", 1)),
+    (b"PROXY  TCP4\t192.0.2.1   10.0.0.1 0 4222 \r\n", ProxiedAddress("192.0.2.1", 0)),
     (b"PROXY UNKNOWN\r\n", None),
     (b"PROXY UNKNOWN ffff::1 anything at all 1 2 3\r\n", None),
     (b"PROXY UNKNOWN " + b"x" * (MAX_V1_LINE - 16) + b"\r\n", None),
-    (v2(0x21, 0x11, v2_inet((192, 0, 2, 1), 5000)), Source("192.0.2.1", 5000)),
-    (v2(0x21, 0x11, v2_inet((192, 0, 2, 1), 5000, b"\x01\x00\x03tlv")), Source("192.0.2.1", 5000)),
-    (v2(0x21, 0x11, v2_inet((1, 2, 3, 4), 9, bytes(65535 - 12))), Source("1.2.3.4", 9)),
-    (v2(0x21, 0x21, V6 + V6 + b"\x00\x07\x10\x7e"), Source("2001:db8::1", 7)),
-    (v2(0x21, 0x21, MAPPED + V6 + b"\x00\x07\x10\x7e"), Source("192.0.2.7", 7)),
+    (v2(0x21, 0x11, v2_inet((192, 0, 2, 1), 5000)), ProxiedAddress("192.0.2.1", 5000)),
+    (v2(0x21, 0x11, v2_inet((192, 0, 2, 1), 5000, b"\x01\x00\x03tlv")), ProxiedAddress("192.0.2.1", 5000)),
+    (v2(0x21, 0x11, v2_inet((1, 2, 3, 4), 9, bytes(65535 - 12))), ProxiedAddress("1.2.3.4", 9)),
+    (v2(0x21, 0x21, V6 + V6 + b"\x00\x07\x10\x7e"), ProxiedAddress("2001:db8::1", 7)),
+    (v2(0x21, 0x21, MAPPED + V6 + b"\x00\x07\x10\x7e"), ProxiedAddress("192.0.2.7", 7)),
     (v2(0x20, 0x00), None),
     (v2(0x20, 0x11, b"whatever"), None),
     (v2(0x20, 0xFF, b"whatever"), None),
@@ -98,7 +98,7 @@ def read(header: ProxyHeader, data: bytes, step: int) -> bytes:
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 16, 1000, 1 << 20])
 @pytest.mark.parametrize(("data", "source"), GOOD)
 def test_header_is_read_in_pieces_of_any_size_and_nothing_behind_it(
-    data: bytes, source: Source | None, step: int
+    data: bytes, source: ProxiedAddress | None, step: int
 ) -> None:
     header = ProxyHeader()
 

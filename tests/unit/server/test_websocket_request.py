@@ -15,7 +15,7 @@ from headrace.conf.websocket_options import WebSocketOptions
 from headrace.server.websocket.access import own_authenticator
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.listener import max_message
-from headrace.server.websocket.request import Refusal, Upgrade, UpgradeRules
+from headrace.server.websocket.request import Refusal, UpgradeRequest, UpgradeRules
 
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120 Safari/537.36"
 
@@ -36,7 +36,7 @@ def request(path: str = "/", method: str = "GET", **changes: str | list[str] | N
     return Request(path, rows, method)
 
 
-def check(asked: Request, *, is_secure: bool = False, **options: Any) -> Upgrade:
+def check(asked: Request, *, is_secure: bool = False, **options: Any) -> UpgradeRequest:
     return UpgradeRules(WebSocketOptions(no_tls=True, **options), lambda: False).check(
         asked, is_secure=is_secure
     )
@@ -55,7 +55,7 @@ def check(asked: Request, *, is_secure: bool = False, **options: Any) -> Upgrade
     ],
 )
 def test_upgrade_is_granted(asked: Request) -> None:
-    assert check(asked) == Upgrade()
+    assert check(asked) == UpgradeRequest()
 
 
 @pytest.mark.parametrize(

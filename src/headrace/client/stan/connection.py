@@ -31,7 +31,7 @@ from headrace.client.stan.errors import (
     translated,
 )
 from headrace.client.stan.liveness import Pings
-from headrace.client.stan.publishing import Publisher
+from headrace.client.stan.publishing import PublishWindow
 from headrace.client.stan.replaying import REPLAY_TIMEOUT, Replay, replay_request
 from headrace.client.stan.subscription import Message, Subscription, start_of
 from headrace.errors import ProtocolError
@@ -147,7 +147,7 @@ class Client:
         self._subjects = ConnectResponse()
         self._inboxes: list[NatsSubscription] = []
         self._subscriptions: dict[Subscription, NatsSubscription] = {}
-        self._publisher: Publisher
+        self._publisher: PublishWindow
         self._pings: Pings
         self._ack_subject = f"_STAN.acks.{secrets.token_hex(11)}"
         self._closed = False
@@ -341,7 +341,7 @@ class Client:
             raise ProtocolError("the streaming server's answer to connecting lacks subjects")
         self._subjects = answer
         prefix = answer.pub_prefix.decode()
-        self._publisher = Publisher(
+        self._publisher = PublishWindow(
             lambda channel, message: self._send(f"{prefix}.{channel}", message, self._ack_subject),
             request.client_id,
             request.conn_id,

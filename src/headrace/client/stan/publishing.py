@@ -37,7 +37,7 @@ class _OnItsWay(NamedTuple):
     on_ack: AckHandler | None
 
 
-class Publisher:
+class PublishWindow:
     """The publisher of one connection: `window` messages under way at most, each with `timeout` seconds to be
     acknowledged.
     """

@@ -30,7 +30,7 @@ SPARE_PLACES: Final = 64
 that the server sends it again after the subscription's ack wait; `Subscription.refused` counts these."""
 
 
-class Owner(Protocol):
+class SubscribingClient(Protocol):
     """The methods of the client that a subscription uses."""
 
     async def send_ack(self, ack_inbox: str, ack: bytes) -> None:
@@ -123,7 +123,7 @@ class Subscription:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: SubscribingClient,
         channel: str,
         inbox: str,
         *,

@@ -84,13 +84,13 @@ def mapping_error(source: str, destination: str) -> str:
 
 
 def _check_transforms(
-    transforms: Iterable[configs.SubjectTransform], bad_source: int, bad_destination: int
+    transforms: Iterable[configs.SubjectTransformConfig], bad_source: int, bad_destination: int
 ) -> None:
     for transform in transforms:
         check_transform(transform, bad_source, bad_destination)
 
 
-def check_transform(transform: configs.SubjectTransform, bad_source: int, bad_destination: int) -> None:
+def check_transform(transform: configs.SubjectTransformConfig, bad_source: int, bad_destination: int) -> None:
     """Check a subject transform. Raises: ApiError with the number for a bad source or a bad destination."""
     if transform.src and not valid(transform.src):
         raise ApiError(bad_source, err=f"{_BAD_SUBJECT} {transform.src}")

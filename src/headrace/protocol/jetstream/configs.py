@@ -122,7 +122,7 @@ class Placement(_Config, frozen=True):
     preferred: str = ""
 
 
-class SubjectTransform(_Config, frozen=True):
+class SubjectTransformConfig(_Config, frozen=True):
     """A transform of subjects, from a pattern to a template."""
 
     go_name: ClassVar[str] = "SubjectTransformConfig"
@@ -161,7 +161,7 @@ class StreamSource(_Config, frozen=True):
     opt_start_seq: Uint64 = 0
     opt_start_time: Time | None = None
     filter_subject: str = ""
-    subject_transforms: list[SubjectTransform] = []
+    subject_transforms: list[SubjectTransformConfig] = []
     external: External | None = None
     consumer: StreamConsumerSource | None = None
 
@@ -229,7 +229,7 @@ class StreamConfig(_Config, frozen=True):
     sources: list[StreamSource] = []
     compression: Compression = Compression.NONE
     first_seq: Uint64 = 0
-    subject_transform: SubjectTransform | None = None
+    subject_transform: SubjectTransformConfig | None = None
     republish: Republish | None = None
     allow_direct: bool = False
     mirror_direct: bool = False

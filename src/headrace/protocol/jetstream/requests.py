@@ -29,7 +29,7 @@ _OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
 _NO_FIELDS: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One body; `go_name` is what the Go server's errors call it."""
 
 
@@ -41,7 +41,7 @@ class StreamConfigRequest(StreamConfig, frozen=True, kw_only=True):
     pedantic: bool = False
 
 
-class ConsumerRequest(Request, frozen=True):
+class ConsumerRequest(RequestBody, frozen=True):
     """CONSUMER.CREATE and CONSUMER.DURABLE.CREATE."""
 
     go_name: ClassVar[str] = "CreateConsumerRequest"
@@ -52,7 +52,7 @@ class ConsumerRequest(Request, frozen=True):
     pedantic: bool = False
 
 
-class StreamInfoRequest(Request, frozen=True):
+class StreamInfoRequest(RequestBody, frozen=True):
     """The body of STREAM.INFO."""
 
     go_name: ClassVar[str] = "JSApiStreamInfoRequest"
@@ -62,7 +62,7 @@ class StreamInfoRequest(Request, frozen=True):
     subjects_filter: str = ""
 
 
-class StreamNamesRequest(Request, frozen=True):
+class StreamNamesRequest(RequestBody, frozen=True):
     """The body of STREAM.NAMES."""
 
     go_name: ClassVar[str] = "JSApiStreamNamesRequest"
@@ -77,7 +77,7 @@ class StreamListRequest(StreamNamesRequest, frozen=True):
     go_name: ClassVar[str] = "JSApiStreamListRequest"
 
 
-class ConsumersRequest(Request, frozen=True):
+class ConsumersRequest(RequestBody, frozen=True):
     """CONSUMER.NAMES and CONSUMER.LIST."""
 
     go_name: ClassVar[str] = "JSApiConsumersRequest"
@@ -85,7 +85,7 @@ class ConsumersRequest(Request, frozen=True):
     offset: Int = 0
 
 
-class PurgeRequest(Request, frozen=True):
+class PurgeRequest(RequestBody, frozen=True):
     """The body of STREAM.PURGE."""
 
     go_name: ClassVar[str] = "JSApiStreamPurgeRequest"
@@ -95,7 +95,7 @@ class PurgeRequest(Request, frozen=True):
     keep: Uint64 = 0
 
 
-class MessageGetRequest(Request, frozen=True):
+class MessageGetRequest(RequestBody, frozen=True):
     """STREAM.MSG.GET and DIRECT.GET."""
 
     go_name: ClassVar[str] = "JSApiMsgGetRequest"
@@ -112,7 +112,7 @@ class MessageGetRequest(Request, frozen=True):
     no_hdr: bool = False
 
 
-class MessageDeleteRequest(Request, frozen=True):
+class MessageDeleteRequest(RequestBody, frozen=True):
     """The body of STREAM.MSG.DELETE."""
 
     go_name: ClassVar[str] = "JSApiMsgDeleteRequest"
@@ -121,7 +121,7 @@ class MessageDeleteRequest(Request, frozen=True):
     no_erase: bool = False
 
 
-class PauseRequest(Request, frozen=True):
+class PauseRequest(RequestBody, frozen=True):
     """The body of CONSUMER.PAUSE."""
 
     go_name: ClassVar[str] = "JSApiConsumerPauseRequest"
@@ -129,7 +129,7 @@ class PauseRequest(Request, frozen=True):
     pause_until: Time = ZERO
 
 
-class UnpinRequest(Request, frozen=True):
+class UnpinRequest(RequestBody, frozen=True):
     """Read leniently by the Go server in either mode."""
 
     go_name: ClassVar[str] = "JSApiConsumerUnpinRequest"
@@ -137,7 +137,7 @@ class UnpinRequest(Request, frozen=True):
     group: str = ""
 
 
-class ResetRequest(Request, frozen=True):
+class ResetRequest(RequestBody, frozen=True):
     """Read leniently by the Go server in either mode."""
 
     go_name: ClassVar[str] = "JSApiConsumerResetRequest"
@@ -145,7 +145,7 @@ class ResetRequest(Request, frozen=True):
     seq: Uint64 = 0
 
 
-class SnapshotRequest(Request, frozen=True):
+class SnapshotRequest(RequestBody, frozen=True):
     """The body of STREAM.SNAPSHOT."""
 
     go_name: ClassVar[str] = "JSApiStreamSnapshotRequest"
@@ -157,7 +157,7 @@ class SnapshotRequest(Request, frozen=True):
     jsck: bool = False
 
 
-class LostMessages(Request, frozen=True):
+class LostMessages(RequestBody, frozen=True):
     """The messages that a stream has lost, as its state says."""
 
     go_name: ClassVar[str] = "LostStreamData"
@@ -166,10 +166,10 @@ class LostMessages(Request, frozen=True):
     bytes: Uint64 = 0
 
 
-class StreamState(Request, frozen=True):
+class BackedUpStreamState(RequestBody, frozen=True):
     """The state of a stream when it was backed up."""
 
-    go_name: ClassVar[str] = "StreamState"
+    go_name: ClassVar[str] = "BackedUpStreamState"
 
     messages: Uint64 = 0
     bytes: Uint64 = 0
@@ -185,13 +185,13 @@ class StreamState(Request, frozen=True):
     consumer_count: Int = 0
 
 
-class RestoreRequest(Request, frozen=True):
+class RestoreRequest(RequestBody, frozen=True):
     """The body of STREAM.RESTORE."""
 
     go_name: ClassVar[str] = "JSApiStreamRestoreRequest"
 
     config: StreamConfig = StreamConfig()
-    state: StreamState = StreamState()
+    state: BackedUpStreamState = BackedUpStreamState()
 
 
 class StreamRequest(NamedTuple):

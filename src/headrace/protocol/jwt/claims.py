@@ -70,7 +70,7 @@ class TimeRange(Struct, frozen=True):
     end: str = ""
 
 
-class UserLimits(Struct, frozen=True):
+class UserLimitClaims(Struct, frozen=True):
     """The limits of one user, or of every user whom a scoped signing key signs for."""
 
     permissions: PermissionClaims = PermissionClaims()
@@ -88,7 +88,7 @@ class UserLimits(Struct, frozen=True):
 class UserClaims(Claims, frozen=True, kw_only=True):
     """The claims about a user."""
 
-    limits: UserLimits = UserLimits()
+    limits: UserLimitClaims = UserLimitClaims()
     issuer_account: str = ""
 
     @property
@@ -102,11 +102,11 @@ class Scope(Struct, frozen=True):
 
     key: str
     role: str = ""
-    template: UserLimits = UserLimits()
+    template: UserLimitClaims = UserLimitClaims()
     description: str = ""
 
 
-class JetStreamLimits(Struct, frozen=True):
+class JetStreamLimitClaims(Struct, frozen=True):
     """The limits of JetStream for an account, for all replicas or for a tier."""
 
     memory_storage: int = 0
@@ -119,7 +119,7 @@ class JetStreamLimits(Struct, frozen=True):
     max_bytes_required: bool = False
 
 
-class AccountLimits(Struct, frozen=True):
+class AccountLimitClaims(Struct, frozen=True):
     """The limits of an account."""
 
     subscriptions: int = 0
@@ -131,13 +131,13 @@ class AccountLimits(Struct, frozen=True):
     disallow_bearer: bool = False
     connections: int = 0
     leafnodes: int = 0
-    jetstream: JetStreamLimits = JetStreamLimits()
-    jetstream_tiers: Mapping[str, JetStreamLimits] = field(default_factory=lambda: MappingProxyType({}))
+    jetstream: JetStreamLimitClaims = JetStreamLimitClaims()
+    jetstream_tiers: Mapping[str, JetStreamLimitClaims] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def is_empty(self) -> bool:
         """True if every limit is absent or zero, as in an account that signed itself."""
-        return self == AccountLimits()
+        return self == AccountLimitClaims()
 
 
 class Latency(Struct, frozen=True):
@@ -147,7 +147,7 @@ class Latency(Struct, frozen=True):
     results: str = ""
 
 
-class Export(Struct, frozen=True):
+class ExportClaims(Struct, frozen=True):
     """An export that a token describes.
 
     `kind` is "stream" or "service"; `response_threshold` is nanoseconds.
@@ -168,7 +168,7 @@ class Export(Struct, frozen=True):
     info_url: str = ""
 
 
-class Import(Discreet, frozen=True):
+class ImportClaims(Discreet, frozen=True):
     """An import that a token describes.
 
     `kind` is "stream" or "service"; `to` is what old tokens have in place of `local_subject`.
@@ -220,9 +220,9 @@ class AccountClaims(Claims, frozen=True, kw_only=True):
     `signing_keys`: public keys that sign for the account, with their scope or None.
     """
 
-    imports: tuple[Import, ...] = ()
-    exports: tuple[Export, ...] = ()
-    limits: AccountLimits = field(default_factory=AccountLimits)
+    imports: tuple[ImportClaims, ...] = ()
+    exports: tuple[ExportClaims, ...] = ()
+    limits: AccountLimitClaims = field(default_factory=AccountLimitClaims)
     signing_keys: Mapping[str, Scope | None] = field(default_factory=lambda: MappingProxyType({}))
     revocations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     default_permissions: PermissionClaims = PermissionClaims()
@@ -249,7 +249,10 @@ class OperatorClaims(Claims, frozen=True, kw_only=True):
 
 
 class ActivationClaims(Claims, frozen=True, kw_only=True):
-    """The permission to import what another account exports to chosen accounts; `kind` as in `Import`."""
+    """The permission to import what another account exports to chosen accounts.
+
+    `kind` as in `ImportClaims`.
+    """
 
     import_subject: str = ""
     kind: str = ""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from headrace.protocol.jwt import claims, shapes
 from headrace.protocol.jwt.decoding import ISSUERS, MAX_TOKEN, JWTError
-from headrace.protocol.jwt.reading import Record
+from headrace.protocol.jwt.reading import FieldsReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ def _object(value: object, fields: Fields) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for name, (attribute, reader) in fields.items():
         entry = getattr(value, attribute)
-        if isinstance(reader, Record) and entry is not None:
+        if isinstance(reader, FieldsReader) and entry is not None:
             written[name] = _object(entry, reader.fields)
         elif entry or name in always:
             written[name] = entry

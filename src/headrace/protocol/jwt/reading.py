@@ -174,7 +174,7 @@ def read_fields(value: Value, fields: Fields) -> dict[str, Any]:
     return found
 
 
-class Record(Generic[T]):
+class FieldsReader(Generic[T]):
     """Reads an object into what `make` gives; `writing` goes by the same `fields`."""
 
     def __init__(self, make: Callable[..., T], fields: Fields) -> None:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
         AuthorizationResponseClaims,
         CalloutClaims,
         Claims,
-        Export,
-        Import,
+        ExportClaims,
+        ImportClaims,
         MappingClaims,
         PermissionClaims,
         TraceClaims,
         UserClaims,
-        UserLimits,
+        UserLimitClaims,
     )
 
 MAX_INFO: Final = 8 * 1024
@@ -159,7 +159,7 @@ def _permissions(permissions: PermissionClaims) -> Iterator[str]:
                 yield f'Permission Subject "{entry}" is not allowed to contain queue'
 
 
-def _user_limits(claims: UserLimits) -> Iterator[str]:
+def _user_limits(claims: UserLimitClaims) -> Iterator[str]:
     for text in claims.source_networks or ():
         if not _reads(limits.network, text):
             yield f'invalid cidr "{text}" in user src limits'
@@ -180,7 +180,7 @@ def _reads(reader: object, text: str) -> bool:
     return True
 
 
-def _imports(imports: Sequence[Import], importer: str) -> Iterator[str]:
+def _imports(imports: Sequence[ImportClaims], importer: str) -> Iterator[str]:
     taken: dict[str, list[str]] = defaultdict(list)
     for entry in imports:
         if entry.kind == "service":
@@ -193,7 +193,7 @@ def _imports(imports: Sequence[Import], importer: str) -> Iterator[str]:
         yield from import_issues(entry, importer)
 
 
-def import_issues(entry: Import, importer: str) -> Iterator[str]:
+def import_issues(entry: ImportClaims, importer: str) -> Iterator[str]:
     if not entry.kind:
         yield "invalid import type"
     if entry.kind == "service" and entry.allow_trace:
@@ -211,7 +211,7 @@ def import_issues(entry: Import, importer: str) -> Iterator[str]:
         yield from _activation(entry, importer)
 
 
-def _activation(entry: Import, importer: str) -> Iterator[str]:
+def _activation(entry: ImportClaims, importer: str) -> Iterator[str]:
     try:
         activation = decode_activation(entry.token)
     except JWTError:
@@ -256,7 +256,7 @@ def _without_references(local: str) -> str:
     return ".".join("*" if _REFERENCE.match(token) else token for token in local.split("."))
 
 
-def _exports(exports: Sequence[Export]) -> Iterator[str]:
+def _exports(exports: Sequence[ExportClaims]) -> Iterator[str]:
     for entry in exports:
         yield from _export(entry)
     for is_service in (True, False):
@@ -267,7 +267,7 @@ def _exports(exports: Sequence[Export]) -> Iterator[str]:
                     yield f'export subject "{other}" already exports "{subject}"'
 
 
-def _export(entry: Export) -> Iterator[str]:
+def _export(entry: ExportClaims) -> Iterator[str]:
     is_service = entry.kind == "service"
     if not entry.kind:
         yield "invalid export type"
@@ -294,7 +294,7 @@ def _export(entry: Export) -> Iterator[str]:
     yield from _info(entry.description, entry.info_url)
 
 
-def _token_position(entry: Export) -> Iterator[str]:
+def _token_position(entry: ExportClaims) -> Iterator[str]:
     if not entry.account_token_position:
         return
     tokens = entry.subject.split(".")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.protocol.jwt import claims
 from headrace.protocol.jwt.reading import (
-    Record,
+    FieldsReader,
     ShapeError,
     an_object,
     flag,
@@ -85,10 +85,10 @@ def _grouped(make: Callable[..., claims.Claims], values: dict[str, Any]) -> dict
     return {**rest, "limits": _user_limits(values)}
 
 
-def _user_limits(values: dict[str, Any]) -> claims.UserLimits:
+def _user_limits(values: dict[str, Any]) -> claims.UserLimitClaims:
     parts = ("publish", "subscribe", "responses")
     permissions = {name: values.pop(name) for name in parts if name in values}
-    return claims.UserLimits(permissions=claims.PermissionClaims(**permissions), **values)
+    return claims.UserLimitClaims(permissions=claims.PermissionClaims(**permissions), **values)
 
 
 def _networks(value: Value) -> tuple[str, ...]:
@@ -131,15 +131,17 @@ def _scope(value: Value) -> claims.Scope:
     return _SCOPE(value)
 
 
-def _template(value: Value) -> claims.UserLimits:
+def _template(value: Value) -> claims.UserLimitClaims:
     return _user_limits({**_NO_LIMITS, **read_fields(value, _USER_LIMITS)})
 
 
 _NO_LIMITS: Final = dict.fromkeys(("subscriptions", "data", "payload"), claims.NO_LIMIT)
 
-_subjects: Final = Record(claims.SubjectClaims, {"allow": ("allow", texts), "deny": ("deny", texts)})
-_responses: Final = Record(claims.ResponseClaims, {"max": ("max_messages", integer), "ttl": ("ttl", integer)})
-_times: Final = list_of(Record(claims.TimeRange, {"start": ("start", text), "end": ("end", text)}))
+_subjects: Final = FieldsReader(claims.SubjectClaims, {"allow": ("allow", texts), "deny": ("deny", texts)})
+_responses: Final = FieldsReader(
+    claims.ResponseClaims, {"max": ("max_messages", integer), "ttl": ("ttl", integer)}
+)
+_times: Final = list_of(FieldsReader(claims.TimeRange, {"start": ("start", text), "end": ("end", text)}))
 
 _PERMISSIONS: Final[Fields] = {
     "pub": ("publish", _subjects),
@@ -164,7 +166,7 @@ _USER_LIMITS: Final[Fields] = {
     "proxy_required": ("proxy_required", flag),
     "allowed_connection_types": ("connection_types", texts),
 }
-_SCOPE: Final = Record(
+_SCOPE: Final = FieldsReader(
     claims.Scope,
     {
         "key": ("key", text),
@@ -195,21 +197,21 @@ _VERSION_1_ACCOUNT_LIMITS: Final[Fields] = {
     "leaf": ("leafnodes", integer),
 }
 _TIERS: Final[Fields] = {
-    "tiered_limits": ("jetstream_tiers", map_of(Record(claims.JetStreamLimits, _JETSTREAM)))
+    "tiered_limits": ("jetstream_tiers", map_of(FieldsReader(claims.JetStreamLimitClaims, _JETSTREAM)))
 }
 
 
-def _account_limits(value: Value) -> claims.AccountLimits:
+def _account_limits(value: Value) -> claims.AccountLimitClaims:
     values = read_fields(value, {**_VERSION_1_ACCOUNT_LIMITS, **_TIERS})
     # Tiers, where there are any, replace what stands beside them.
-    jetstream = claims.JetStreamLimits(**read_fields(value, _JETSTREAM))
+    jetstream = claims.JetStreamLimitClaims(**read_fields(value, _JETSTREAM))
     if values.get("jetstream_tiers"):
-        jetstream = claims.JetStreamLimits()
-    return claims.AccountLimits(**values, jetstream=jetstream)
+        jetstream = claims.JetStreamLimitClaims()
+    return claims.AccountLimitClaims(**values, jetstream=jetstream)
 
 
-_export: Final = Record(
-    claims.Export,
+_export: Final = FieldsReader(
+    claims.ExportClaims,
     {
         **_INFO,
         "name": ("name", text),
@@ -221,15 +223,15 @@ _export: Final = Record(
         "response_threshold": ("response_threshold", integer),
         "service_latency": (
             "latency",
-            Record(claims.Latency, {"sampling": ("sampling", _sampling), "results": ("results", text)}),
+            FieldsReader(claims.Latency, {"sampling": ("sampling", _sampling), "results": ("results", text)}),
         ),
         "account_token_position": ("account_token_position", within(0, (1 << 64) - 1)),
         "advertise": ("advertise", flag),
         "allow_trace": ("allow_trace", flag),
     },
 )
-_import: Final = Record(
-    claims.Import,
+_import: Final = FieldsReader(
+    claims.ImportClaims,
     {
         "name": ("name", text),
         "subject": ("subject", text),
@@ -242,11 +244,11 @@ _import: Final = Record(
         "allow_trace": ("allow_trace", flag),
     },
 )
-_mapping: Final = Record(
+_mapping: Final = FieldsReader(
     claims.MappingClaims,
     {"subject": ("subject", text), "weight": ("weight", within(0, 255)), "cluster": ("cluster", text)},
 )
-_callout: Final = Record(
+_callout: Final = FieldsReader(
     claims.CalloutClaims,
     {
         "auth_users": ("users", texts),
@@ -254,7 +256,9 @@ _callout: Final = Record(
         "xkey": ("curve_key", text),
     },
 )
-_trace: Final = Record(claims.TraceClaims, {"dest": ("destination", text), "sampling": ("sampling", integer)})
+_trace: Final = FieldsReader(
+    claims.TraceClaims, {"dest": ("destination", text), "sampling": ("sampling", integer)}
+)
 
 _COMMON: Final[Fields] = {
     "aud": ("audience", text),
@@ -285,7 +289,7 @@ _OPERATOR: Final[Fields] = {
 _VERSION_1_ACCOUNT: Final[Fields] = {
     "imports": ("imports", list_of(_import)),
     "exports": ("exports", list_of(_export)),
-    "limits": ("limits", Record(claims.AccountLimits, _VERSION_1_ACCOUNT_LIMITS)),
+    "limits": ("limits", FieldsReader(claims.AccountLimitClaims, _VERSION_1_ACCOUNT_LIMITS)),
     "signing_keys": ("signing_keys", lambda value: MappingProxyType(dict.fromkeys(texts(value)))),
     "revocations": ("revocations", map_of(integer)),
 }
@@ -295,7 +299,7 @@ _ACCOUNT: Final[Fields] = {
     **_VERSION_1_ACCOUNT,
     "limits": ("limits", _account_limits),
     "signing_keys": ("signing_keys", _signing_keys),
-    "default_permissions": ("default_permissions", Record(claims.PermissionClaims, _PERMISSIONS)),
+    "default_permissions": ("default_permissions", FieldsReader(claims.PermissionClaims, _PERMISSIONS)),
     "mappings": ("mappings", map_of(list_of(_mapping))),
     "authorization": ("callout", _callout),
     "trace": ("trace", _trace),
@@ -311,7 +315,7 @@ _AUTHORIZATION_REQUEST: Final[Fields] = {
     **_TAGS,
     "server_id": (
         "server",
-        Record(
+        FieldsReader(
             claims.ServerClaims,
             {
                 "name": ("name", text),
@@ -327,7 +331,7 @@ _AUTHORIZATION_REQUEST: Final[Fields] = {
     "user_nkey": ("user_nkey", text),
     "client_info": (
         "client",
-        Record(
+        FieldsReader(
             claims.ClientClaims,
             {
                 "host": ("host", text),
@@ -345,7 +349,7 @@ _AUTHORIZATION_REQUEST: Final[Fields] = {
     ),
     "connect_opts": (
         "connect",
-        Record(
+        FieldsReader(
             claims.ConnectClaims,
             {
                 "jwt": ("jwt", text),
@@ -363,7 +367,7 @@ _AUTHORIZATION_REQUEST: Final[Fields] = {
     ),
     "client_tls": (
         "tls",
-        Record(
+        FieldsReader(
             claims.TLSClaims,
             {
                 "version": ("version", text),

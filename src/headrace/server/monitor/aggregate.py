@@ -49,7 +49,7 @@ class MonitorUnavailable(HeadraceError):
     """A part of the server did not say what monitoring was to show."""
 
 
-class SnapshotRequest(Struct, frozen=True):
+class SnapshotParts(Struct, frozen=True):
     """The parts of a process that its snapshot must have, beside the server itself and its health.
 
     `state`: connections, None for none; `with_subscriptions`: theirs too. `sublist`: the subject index of
@@ -92,7 +92,7 @@ _NOTHING: Final[Listed[Any]] = Listed(())
 _NO_OPTIONS: Final = Options()
 
 
-def process_snapshot(monitor: MonitorSource, wanted: SnapshotRequest) -> ProcessSnapshot:
+def process_snapshot(monitor: MonitorSource, wanted: SnapshotParts) -> ProcessSnapshot:
     """A process now, but for its connections (`connection_parts`); nothing in it is looked up later.
 
     Its options are left out: those of the process that shows it are the same.
@@ -118,7 +118,7 @@ def process_snapshot(monitor: MonitorSource, wanted: SnapshotRequest) -> Process
 
 
 def connection_parts(
-    monitor: MonitorSource, wanted: SnapshotRequest
+    monitor: MonitorSource, wanted: SnapshotParts
 ) -> Iterator[tuple[ConnectionSnapshot, ...]]:
     """The connections of a process, some at a time; each shows what it is when its part is made."""
     part: list[ConnectionSnapshot] = []
@@ -132,15 +132,15 @@ def connection_parts(
         yield tuple(part)
 
 
-def _settled_route(route: RouteSnapshot, wanted: SnapshotRequest) -> RouteSnapshot:
+def _settled_route(route: RouteSnapshot, wanted: SnapshotParts) -> RouteSnapshot:
     return replace(route, subscriptions=Listed(route.subscriptions()) if wanted.with_interest else _NOTHING)
 
 
-def _settled_leaf(leaf: LeafSnapshot, wanted: SnapshotRequest) -> LeafSnapshot:
+def _settled_leaf(leaf: LeafSnapshot, wanted: SnapshotParts) -> LeafSnapshot:
     return replace(leaf, subjects=Listed(leaf.subjects()) if wanted.with_interest else _NOTHING)
 
 
-def _settled_sublist(sublist: SublistSnapshot, wanted: SnapshotRequest) -> SublistSnapshot:
+def _settled_sublist(sublist: SublistSnapshot, wanted: SnapshotParts) -> SublistSnapshot:
     return replace(sublist, details=Listed(sublist.details()) if wanted.with_details else _NOTHING)
 
 
@@ -237,7 +237,7 @@ def _parted(
 class AggregatedMonitor(ProcessMonitor):
     """The monitoring of a server of several processes, in the first of them: `whole` shows all."""
 
-    async def whole(self, wanted: SnapshotRequest) -> Whole:
+    async def whole(self, wanted: SnapshotParts) -> Whole:
         """Return all processes as one server. Raises: MonitorUnavailable."""
         worker = self._worker
         others = await worker.process_snapshots(wanted)
@@ -298,25 +298,23 @@ class Whole:
 # -- what an endpoint wants -------------------------------------------------------------------------------
 
 
-def wanted_for(endpoint: str, query: Mapping[str, str]) -> SnapshotRequest:
+def wanted_for(endpoint: str, query: Mapping[str, str]) -> SnapshotParts:
     """Return the parts that an endpoint shows for a query, at least; an invalid query asks for nothing."""
     subs = query.get("subs", "").lower()
     with_subscriptions = subs not in ("", "0", "f", "false")
     match endpoint:
         case "/connz":
             state = {"closed": ConnectionState.CLOSED, "any": ConnectionState.ANY, "all": ConnectionState.ANY}
-            return SnapshotRequest(
+            return SnapshotParts(
                 state=state.get(query.get("state", "").lower(), ConnectionState.OPEN),
                 with_subscriptions=with_subscriptions or bool(query.get("filter_subject")),
             )
         case "/subsz":
-            return SnapshotRequest(
-                sublist=True, account=query.get("acc", ""), with_details=with_subscriptions
-            )
+            return SnapshotParts(sublist=True, account=query.get("acc", ""), with_details=with_subscriptions)
         case "/accountz" | "/accstatz":
-            return SnapshotRequest(accounts=True)
+            return SnapshotParts(accounts=True)
         case "/routez" | "/leafz":
-            return SnapshotRequest(with_interest=with_subscriptions)
+            return SnapshotParts(with_interest=with_subscriptions)
         case "/metrics":
-            return SnapshotRequest(state=ConnectionState.OPEN, sublist=True)
-    return SnapshotRequest()
+            return SnapshotParts(state=ConnectionState.OPEN, sublist=True)
+    return SnapshotParts()

@@ -33,7 +33,7 @@ CONNECTIONS_PER_STEP: Final = 20
 """Snapshots of connections that are taken before the event loop gets its turn: about 100 µs."""
 
 
-class Gathered:
+class GatheredSource:
     """A source that has the snapshots of its open connections already."""
 
     def __init__(self, source: MonitorSource, connections: list[ConnectionSnapshot]) -> None:
@@ -62,7 +62,9 @@ class Gathered:
         return self._source.jetstream()
 
 
-async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] | None = None) -> Gathered:
+async def gathered(
+    source: MonitorSource, chosen: Iterable[ConnectionSnapshot] | None = None
+) -> GatheredSource:
     """The source with its open connections, or only those chosen, as snapshots taken in steps: others work in
     between."""
     connections: list[ConnectionSnapshot] = []
@@ -72,7 +74,7 @@ async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] |
         connections.append(connection)
         if number % CONNECTIONS_PER_STEP == 0:
             await asyncio.sleep(0)
-    return Gathered(source, connections)
+    return GatheredSource(source, connections)
 
 
 async def in_steps(steps: Generator[None, None, _T]) -> _T:

@@ -66,7 +66,7 @@ def _unheard(text: str, address: str) -> None:
     """Report no failure of a peer: nobody asked for it."""
 
 
-class Secured(Struct):
+class MonitorTLS(Struct):
     """TLS of requests: what handshakes begin with now, and who judges peers that must be checked."""
 
     context: ssl.SSLContext
@@ -83,7 +83,7 @@ class MonitorHandle:
         listening: socket.socket,
         host: str,
         serving: asyncio.Task[_Running],
-        secured: Secured | None = None,
+        secured: MonitorTLS | None = None,
     ) -> None:
         self._listening = listening
         self._serving = serving
@@ -125,7 +125,7 @@ class _Running(Accepting):
         self,
         listening: socket.socket,
         host: str,
-        secured: Secured | None,
+        secured: MonitorTLS | None,
         runner: web.AppRunner,
         report: Callable[[str, str], None],
     ) -> None:
@@ -199,7 +199,7 @@ async def start_monitor(
     base_path: str = "",
     *,
     streaming: StreamingSource | None = None,
-    secured: Secured | None = None,
+    secured: MonitorTLS | None = None,
     authorization: MonitorAuthorization | None = None,
     report: Callable[[str, str], None] = _unheard,
 ) -> MonitorHandle:
@@ -229,7 +229,7 @@ async def _serve(
     listening: socket.socket,
     host: str,
     application: Callable[[], web.Application],
-    secured: Secured | None,
+    secured: MonitorTLS | None,
     report: Callable[[str, str], None],
 ) -> _Running:
     await _library(report)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from headrace.conf.tls_options import OCSPPeerOptions
-    from headrace.server.ocsp.chains import Link
+    from headrace.server.ocsp.chains import CheckedCertificate
 
 GOOD: Final = "good"
 REVOKED: Final = "revoked"
@@ -56,7 +56,7 @@ class DelegationError(AnswerError):
     """The answer is signed by somebody whom the authority has not told to sign answers."""
 
 
-class Answer(Struct, frozen=True):
+class CertificateStatus(Struct, frozen=True):
     """The answer of a responder about a certificate. `next_update` None: it holds for an unknown time."""
 
     status: str
@@ -74,7 +74,7 @@ class Answer(Struct, frozen=True):
         return None
 
 
-def request(link: Link) -> bytes:
+def request(link: CheckedCertificate) -> bytes:
     """Make the request to a responder, DER. It has no nonce, so that answers made beforehand can be used."""
     builder = ocsp.OCSPRequestBuilder()
     hashed = hashes.SHA1()  # of the authority's name and key, in the form that every responder knows
@@ -85,7 +85,7 @@ def request(link: Link) -> bytes:
     )
 
 
-def read(data: bytes, link: Link, now: datetime) -> Answer:
+def read(data: bytes, link: CheckedCertificate, now: datetime) -> CertificateStatus:
     """The answer about this certificate. Raises: AnswerError."""
     try:
         response = ocsp.load_der_ocsp_response(data)
@@ -103,7 +103,7 @@ def read(data: bytes, link: Link, now: datetime) -> Answer:
         raise AnswerError(f"it cannot be read: {error}") from None
 
 
-def _answer(response: ocsp.OCSPResponse, link: Link) -> Answer:
+def _answer(response: ocsp.OCSPResponse, link: CheckedCertificate) -> CertificateStatus:
     singles = list(response.responses)
     if len(singles) != 1:
         raise AnswerError(f"it is about {len(singles)} certificates")
@@ -121,10 +121,12 @@ def _answer(response: ocsp.OCSPResponse, link: Link) -> Answer:
     for extension in response.single_extensions:
         if extension.critical:
             raise AnswerError(f"it has an extension that must be understood: {extension.oid.dotted_string}")
-    return Answer(_STATUSES[single.certificate_status], single.this_update_utc, single.next_update_utc)
+    return CertificateStatus(
+        _STATUSES[single.certificate_status], single.this_update_utc, single.next_update_utc
+    )
 
 
-def _check_signature(response: ocsp.OCSPResponse, link: Link, now: datetime) -> None:
+def _check_signature(response: ocsp.OCSPResponse, link: CheckedCertificate, now: datetime) -> None:
     """Check that the authority signed the response, or the delegate whose certificate comes first in it."""
     issuer = link.issuer.x509
     signer = response.certificates[0] if response.certificates else issuer

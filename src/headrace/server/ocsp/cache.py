@@ -12,7 +12,7 @@ from headrace.server.ocsp.answers import GOOD, REVOKED, UNKNOWN
 
 if TYPE_CHECKING:
     from headrace.conf.options import OCSPCacheOptions
-    from headrace.server.ocsp.answers import Answer
+    from headrace.server.ocsp.answers import CertificateStatus
 
 MAX_ANSWERS: Final = 10_000
 """One more, and the oldest is forgotten."""
@@ -25,7 +25,7 @@ class Cache:
 
     def __init__(self, options: OCSPCacheOptions) -> None:
         self._options = options
-        self._answers: dict[_Key, Answer] = {}
+        self._answers: dict[_Key, CertificateStatus] = {}
         self._hits = self._misses = 0
 
     def use(self, options: OCSPCacheOptions) -> None:
@@ -33,7 +33,7 @@ class Cache:
         if not options.keeps:
             self._answers.clear()
 
-    def get(self, key: _Key) -> Answer | None:
+    def get(self, key: _Key) -> CertificateStatus | None:
         """Return a remembered answer, also one that is too old: the caller says so by `outlived`."""
         answer = self._answers.get(key)
         if self._options.keeps:
@@ -48,7 +48,7 @@ class Cache:
         if not (self._options.preserve_revoked and self._answers[key].status == REVOKED):
             del self._answers[key]
 
-    def put(self, key: _Key, answer: Answer) -> None:
+    def put(self, key: _Key, answer: CertificateStatus) -> None:
         if not self._options.keeps:
             return
         self._answers.pop(key, None)

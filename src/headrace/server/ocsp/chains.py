@@ -66,7 +66,7 @@ class Certificate:
         return tuple(place for place in places if _is_of_http(place))
 
 
-class Link(Struct, frozen=True):
+class CheckedCertificate(Struct, frozen=True):
     """A certificate that its authority can be asked about."""
 
     certificate: Certificate
@@ -79,7 +79,7 @@ class Link(Struct, frozen=True):
         return self.certificate.fingerprint, self.issuer.fingerprint
 
 
-def links(chain: Sequence[Certificate]) -> Iterator[Link]:
+def links(chain: Sequence[Certificate]) -> Iterator[CheckedCertificate]:
     """Yield the links of a chain that name a responder. Its last certificate is trusted and not asked about.
 
     Raises: ValueError for extensions that cannot be read.
@@ -87,7 +87,7 @@ def links(chain: Sequence[Certificate]) -> Iterator[Link]:
     for certificate, issuer in pairwise(chain):
         responders = certificate.responders
         if responders:
-            yield Link(certificate, issuer, responders)
+            yield CheckedCertificate(certificate, issuer, responders)
 
 
 class Chains:

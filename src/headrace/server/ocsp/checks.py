@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from headrace.conf.tls_options import OCSPPeerOptions
     from headrace.server.handshakes import PeerCheck
     from headrace.server.monitor.source import OCSPCacheSnapshot
-    from headrace.server.ocsp.answers import Answer
-    from headrace.server.ocsp.chains import Link
+    from headrace.server.ocsp.answers import CertificateStatus
+    from headrace.server.ocsp.chains import CheckedCertificate
     from headrace.server.port import LogHost
 
     class _Events(Protocol):
@@ -111,7 +111,7 @@ class Checks:
                 events.peer_refused(check.kind, chain[0], refusal)
                 raise PeerRefused(refusal)
 
-    async def _why_not(self, link: Link, options: OCSPPeerOptions) -> str | None:
+    async def _why_not(self, link: CheckedCertificate, options: OCSPPeerOptions) -> str | None:
         """Why a link breaks its chain; None when it does not."""
         subject = link.certificate.subject
         answer, was_revoked = self._remembered(link, options)
@@ -139,7 +139,9 @@ class Checks:
         self._say(logging.DEBUG, f"OCSP verify pass for [{subject}]")
         return None
 
-    def _remembered(self, link: Link, options: OCSPPeerOptions) -> tuple[Answer | None, bool]:
+    def _remembered(
+        self, link: CheckedCertificate, options: OCSPPeerOptions
+    ) -> tuple[CertificateStatus | None, bool]:
         """An answer that holds still, and whether the last one said that the certificate is revoked."""
         answer = self._cache.get(link.key)
         if answer is None:

@@ -22,7 +22,7 @@ from headrace.server.ocsp.answers import request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.server.ocsp.chains import Link
+    from headrace.server.ocsp.chains import CheckedCertificate
 
 MAX_ANSWER: Final = 65_536
 MAX_REQUESTS: Final = 100
@@ -44,7 +44,7 @@ class Responders:
         self._session: ClientSession | None = None
         self._under_way: dict[tuple[tuple[str, str], float], asyncio.Task[bytes]] = {}
 
-    async def ask(self, link: Link, seconds: float) -> bytes:
+    async def ask(self, link: CheckedCertificate, seconds: float) -> bytes:
         """Return the answer of the first responder that answers about this certificate.
 
         `seconds`: for each responder.
@@ -74,7 +74,7 @@ class Responders:
         if not task.cancelled():
             task.exception()  # whoever asked may be gone; then nobody else takes note of it
 
-    async def _ask(self, link: Link, seconds: float) -> bytes:
+    async def _ask(self, link: CheckedCertificate, seconds: float) -> bytes:
         asked = quote(b64encode(request(link)), safe="")
         problem = ""
         for place in link.responders:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.cluster.gateway import GatewaySession
 from headrace.cluster.gateways import Gateways
 from headrace.server.peers.addresses import is_address
-from headrace.server.peers.host import PeerHost, Secured
+from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.machine_port import MachinePort
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class GatewaysPort(MachinePort[GatewaySession]):
             tls = own.tls if own is not None and own.tls is not None else host.tls
             names = (url.host for url in own.urls if not is_address(url.host)) if own is not None else ()
             name = next(iter(names), None) if is_address(address.host) else None
-            secured = Secured(context, tls.timeout if tls is not None else None, name)
+            secured = PeerTLS(context, tls.timeout if tls is not None else None, name)
         host.connect(address, connected, failed, secured)
 
     def is_taken(self, server_name: str) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LOOK: Final = 0.001
 
 
-class Secured(NamedTuple):
+class PeerTLS(NamedTuple):
     """The TLS handshake of a connection that is begun here: its context, and the seconds it may take.
 
     `name`: what the certificate must have; None: the host that is connected to.
@@ -249,7 +249,7 @@ class PeerHost(ABC, Generic[SessionT]):
         address: Address,
         connected: Callable[[Wire], SessionT | None],
         failed: Callable[[str | None], object],
-        secured: Secured | None,
+        secured: PeerTLS | None,
     ) -> None:
         """Connect, with TLS if `secured`: one of the two is called, later and once.
 
@@ -267,7 +267,7 @@ class PeerHost(ABC, Generic[SessionT]):
         address: Address,
         connected: Callable[[Wire], SessionT | None],
         failed: Callable[[str | None], object],
-        secured: Secured | None,
+        secured: PeerTLS | None,
     ) -> None:
         server = self._server
         try:

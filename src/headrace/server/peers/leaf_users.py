@@ -13,7 +13,7 @@ from headrace.cluster.leaf_port import LeafGrant
 from headrace.conf.account_options import ConnectionType
 from headrace.engine.reasons import CloseReason
 from headrace.protocol import nkeys
-from headrace.protocol.info import ConnectOptions
+from headrace.protocol.info import ClientConnect
 from headrace.server import passwords
 from headrace.server.auth import CredentialCheck
 
@@ -89,7 +89,7 @@ class LeafApplicant:
 
         Raises: ProtocolError for fields of wrong types.
         """
-        connect = ConnectOptions().merged(text)
+        connect = ClientConnect().merged(text)
         authorization = self._options.authorization
         if authorization.has_users:
             loop = asyncio.get_running_loop()
@@ -104,7 +104,7 @@ class LeafApplicant:
         permissions = None if identity.permissions is None else identity.permissions.given
         return self._granted(LeafGrant(identity.account, permissions, identity.user or ""), connect)
 
-    async def _identity(self, connect: ConnectOptions) -> Identity | None:
+    async def _identity(self, connect: ClientConnect) -> Identity | None:
         if self._server.authorizer is not None:
             return await self._server.authorizer.identity(self, connect)
         return await self.credentials.check(connect)
@@ -113,14 +113,14 @@ class LeafApplicant:
         """True if no credentials are needed here."""
         return self._server.authorizer is None and not self.authenticator.has_users and identity.token is None
 
-    def _granted(self, grant: LeafGrant, connect: ConnectOptions) -> LeafGrant | None:
+    def _granted(self, grant: LeafGrant, connect: ClientConnect) -> LeafGrant | None:
         if grant.account in self._server.accounts:
             return grant
         user = connect.nkey or connect.user
         self.error(f'authentication of user "{user}" failed, unable to lookup account "{grant.account}"')
         return None
 
-    def _listed(self, authorization: LeafAuthorization, connect: ConnectOptions) -> LeafGrant | None:
+    def _listed(self, authorization: LeafAuthorization, connect: ClientConnect) -> LeafGrant | None:
         """One of the users for leaf nodes only. Cost: that of bcrypt, so it is called in a thread."""
         if authorization.nkey:
             is_right = connect.nkey == authorization.nkey and nkeys.verify_signature(
@@ -146,7 +146,7 @@ class LeafApplicant:
             return None
         return self._granted(LeafGrant(found[1], user=name), connect)
 
-    def _named(self, connect: ConnectOptions, users: tuple[str, ...]) -> str:
+    def _named(self, connect: ClientConnect, users: tuple[str, ...]) -> str:
         certificates = self.credentials.mapped_certificates
         if certificates is None:
             return connect.user

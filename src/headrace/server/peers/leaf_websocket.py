@@ -12,7 +12,7 @@ from headrace.errors import ProtocolError
 from headrace.server.handshakes import secure
 from headrace.server.peers.leafs import client_context, server_name
 from headrace.server.websocket.connections import LeafNode
-from headrace.server.websocket.dialing import Early, Upgrade, leaf_upgrade, open_tunnel
+from headrace.server.websocket.dialing import Early, UpgradeAttempt, leaf_upgrade, open_tunnel
 from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.server.port import Runtime
 
 
-class Hub(NamedTuple):
+class HubAttempt(NamedTuple):
     """One attempt. `enter` makes the connection once the hub agrees; `seconds`: what a tunnel may take."""
 
     remote: LeafRemote
@@ -37,7 +37,7 @@ class Hub(NamedTuple):
     seconds: float
 
 
-async def reach(server: Runtime, sock: socket.socket, hub: Hub) -> None:
+async def reach(server: Runtime, sock: socket.socket, hub: HubAttempt) -> None:
     """Make a leaf link of a socket that is connected to the hub, or to the remote's proxy.
 
     Raises: ProtocolError, OSError (ssl.SSLError is one), StartError; the socket is closed then.
@@ -52,7 +52,7 @@ async def reach(server: Runtime, sock: socket.socket, hub: Hub) -> None:
         raise
 
 
-async def _upgrade(server: Runtime, sock: socket.socket, hub: Hub) -> None:
+async def _upgrade(server: Runtime, sock: socket.socket, hub: HubAttempt) -> None:
     remote, url = hub.remote, hub.url
 
     def upgraded(transport: asyncio.Transport, protocol: ClientProtocol, early: Early) -> None:
@@ -74,7 +74,7 @@ async def _upgrade(server: Runtime, sock: socket.socket, hub: Hub) -> None:
         carrier.take_early(early.frames, early.rest)
 
     is_secure = url.scheme == "wss" or remote.tls is not None
-    upgrade = Upgrade(
+    upgrade = UpgradeAttempt(
         leaf_upgrade(remote, url, is_secure=is_secure),
         asks_no_masking=remote.ws_no_masking,
         upgraded=upgraded,

@@ -24,7 +24,7 @@ from headrace.protocol.peers import PeerInfo
 from headrace.server.acceptor import first_byte, readable
 from headrace.server.peers.addresses import is_address
 from headrace.server.peers.dialing import DialError, connect
-from headrace.server.peers.host import PeerHost, Secured
+from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.leaf_port import LeafsPort
 from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
 
@@ -147,9 +147,12 @@ class LeafNodes(PeerHost[LeafSession]):
             failed(str(error) if proxy is None else f"failed to connect to proxy: {error}")
             return
         if url.is_websocket:
-            from headrace.server.peers.leaf_websocket import Hub, reach  # most hubs are reached without
+            from headrace.server.peers.leaf_websocket import (  # most hubs are reached without
+                HubAttempt,
+                reach,
+            )
 
-            hub = Hub(remote, url, partial(self._enter, place, connected), seconds)
+            hub = HubAttempt(remote, url, partial(self._enter, place, connected), seconds)
             try:
                 await reach(self._server, sock, hub)
             except ssl.SSLError as error:
@@ -170,7 +173,7 @@ class LeafNodes(PeerHost[LeafSession]):
         if connection is not None and seen:
             connection.take(seen)
 
-    async def _negotiated(self, remote: LeafRemote, sock: socket.socket) -> tuple[Secured | None, bytes]:
+    async def _negotiated(self, remote: LeafRemote, sock: socket.socket) -> tuple[PeerTLS | None, bytes]:
         """Read a hub's INFO, unless TLS comes first: the handshake to do (None: no TLS), and the bytes read.
 
         Raises: OSError or ProtocolError when there is no INFO, StartError for certificates that are no use.
@@ -183,7 +186,7 @@ class LeafNodes(PeerHost[LeafSession]):
             info = PeerInfo.read(seen[4:].strip())
             if remote.tls is None and not info.tls_required:
                 return None, seen
-        return Secured(
+        return PeerTLS(
             client_context(remote), files.timeout if files is not None else limits.TLS_TIMEOUT
         ), seen
 
@@ -208,7 +211,7 @@ class LeafNodes(PeerHost[LeafSession]):
         return bytes(line)
 
     async def _opened(
-        self, sock: socket.socket, enter: _Enter, url: PeerURL, remote: LeafRemote, secured: Secured | None
+        self, sock: socket.socket, enter: _Enter, url: PeerURL, remote: LeafRemote, secured: PeerTLS | None
     ) -> PeerConnection[LeafSession] | None:
         made: list[PeerConnection[LeafSession] | None] = []
 

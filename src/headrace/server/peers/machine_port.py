@@ -1,6 +1,7 @@
 """The port of a machine of `headrace.cluster`: the server as that machine sees it, whatever kind it is of.
 
-It keeps the contract `headrace.cluster.port.Host`; the port of each kind adds what its machine needs besides.
+It keeps the contract `headrace.cluster.port.ClusterHost`; the port of each kind adds what its machine needs
+besides.
 Never lives here: sockets and connections (`host`).
 """
 

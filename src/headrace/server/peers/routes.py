@@ -17,7 +17,7 @@ from headrace.cluster.mesh import Mesh
 from headrace.cluster.route import RouteSession
 from headrace.errors import StartError
 from headrace.server.peers.addresses import reachable
-from headrace.server.peers.host import PeerHost, Secured
+from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.machine_port import MachinePort
 
 if TYPE_CHECKING:
@@ -214,11 +214,11 @@ class RoutesPort(MachinePort[RouteSession]):
         failed: Callable[[str | None], object],
     ) -> None:
         context, tls = self._host.contexts.routes_begun, self._host.tls
-        secured = Secured(context, tls.timeout) if context is not None and tls is not None else None
+        secured = PeerTLS(context, tls.timeout) if context is not None and tls is not None else None
         self._host.connect(address, connected, failed, secured)
 
     def wake(self) -> None:
-        """End a tick soon, as `Host` says; whoever waits for peers looks again, too."""
+        """End a tick soon, as `ClusterHost` says; whoever waits for peers looks again, too."""
         super().wake()
         self.news.set()
         self.news.clear()

@@ -14,7 +14,7 @@ from headrace.server.system import options
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
-    from headrace.server.system.requests import AskedServer, Requests
+    from headrace.server.system.requests import AskedServer, ServerRequests
 
 _FAILED = 500
 
@@ -23,7 +23,7 @@ class _Impossible(HeadraceError):
     """A command that cannot be done; the text is the answer."""
 
 
-def take(requests: Requests, name: str, request: Delivery) -> None:
+def take(requests: ServerRequests, name: str, request: Delivery) -> None:
     """RELOAD, KICK or LDM; done without a reply subject only where the Go server does it: never."""
     cid = 0
     if name != "RELOAD":
@@ -76,7 +76,7 @@ def _warn(server: AskedServer, cid: int) -> None:
     server.ticks.wake()
 
 
-async def _reload(requests: Requests, request: Delivery) -> None:
+async def _reload(requests: ServerRequests, request: Delivery) -> None:
     """Reload in a task: the request may have come through what is reloaded."""
     try:
         requests.server.reload()
@@ -88,5 +88,5 @@ async def _reload(requests: Requests, request: Delivery) -> None:
         _done(requests, request.reply)
 
 
-def _done(requests: Requests, reply: bytes) -> None:
+def _done(requests: ServerRequests, reply: bytes) -> None:
     requests.send(reply, requests.messages.done())

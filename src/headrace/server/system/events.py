@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.service import Host
     from headrace.server.ocsp.chains import Certificate
-    from headrace.server.port import Client, HasServiceHost, LinkHost
-    from headrace.server.system.messages import Messages
+    from headrace.server.port import ConnectedClient, HasServiceHost, LinkHost
+    from headrace.server.system.messages import SystemMessages
 
     class _System(HasServiceHost, Protocol):
         def statsz(self) -> bytes:
@@ -51,7 +51,7 @@ _REFUSED: Final = b"$SYS.ACCOUNT.CLIENT.AUTH.ERR"
 class Events:
     """The events of one server: silent before `begin`, after `end`, and when there is no system account."""
 
-    def __init__(self, server: _Server, messages: Callable[[], Messages]) -> None:
+    def __init__(self, server: _Server, messages: Callable[[], SystemMessages]) -> None:
         self._server = server
         self._compose = messages
         self._host: Host | None = None
@@ -80,13 +80,13 @@ class Events:
 
     # -- clients ----------------------------------------------------------------------------------
 
-    def connected(self, session: Client) -> None:
+    def connected(self, session: ConnectedClient) -> None:
         """A client has got in."""
         if session.account is not None:
             subject = _subject("ACCOUNT.%s.CONNECT", session.account.name)
             self._tell(subject, lambda: self._compose().connected(session))
 
-    def disconnected(self, session: Client, account: Account | None) -> None:
+    def disconnected(self, session: ConnectedClient, account: Account | None) -> None:
         """A connection is over. `account`: which it acted in until now."""
         if self._host is None:
             return
@@ -98,7 +98,7 @@ class Events:
             lambda: self._compose().disconnected(session, name, reason, session.stop_ns),
         )
 
-    def refused(self, session: Client, reason: str) -> None:
+    def refused(self, session: ConnectedClient, reason: str) -> None:
         """Credentials were wrong or missing: the account it acts in hears of it too, under its own
         subjects."""
         if self._host is None:
@@ -207,7 +207,7 @@ def _subject(form: str, name: str) -> bytes:
     return b"$SYS." + (form % name).encode()
 
 
-def _name_of(session: Client, account: Account | None) -> str:
+def _name_of(session: ConnectedClient, account: Account | None) -> str:
     """Return the account of a client that has left; one that was moved because another account was full
     belongs to that one.
     """

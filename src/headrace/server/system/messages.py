@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ServerSnapshot,
     )
     from headrace.server.ocsp.chains import Certificate
-    from headrace.server.port import Client
+    from headrace.server.port import ConnectedClient
 
     class _Server(Protocol):
         @property
@@ -60,7 +60,7 @@ _RUNS_JETSTREAM: Final = 1
 Fields = dict[str, Any]
 
 
-class Messages:
+class SystemMessages:
     """The documents of one server; those that name it are numbered."""
 
     def __init__(self, server: _Server) -> None:
@@ -69,11 +69,11 @@ class Messages:
 
     # -- events -----------------------------------------------------------------------------------
 
-    def connected(self, session: Client) -> bytes:
+    def connected(self, session: ConnectedClient) -> bytes:
         event = self._typed("client_connect", time_ns())
         return _encoded({**event, "client": self._client(session, _account_name(session))})
 
-    def disconnected(self, session: Client, account: str, reason: str, stop_ns: int) -> bytes:
+    def disconnected(self, session: ConnectedClient, account: str, reason: str, stop_ns: int) -> bytes:
         """Compose the event of a disconnection, also of a client that was refused.
 
         `sent` and `received` are the client's.
@@ -185,7 +185,7 @@ class Messages:
         server = self._server
         return {"name": server.name, "host": server.info["host"], "id": server.server_id}
 
-    def _client(self, session: Client, account: str, stop_ns: int = 0) -> Fields:
+    def _client(self, session: ConnectedClient, account: str, stop_ns: int = 0) -> Fields:
         return client_fields(
             session,
             account=account,
@@ -203,7 +203,7 @@ def _head(kind: str, now_ns: int) -> Fields:
     return {"type": _ADVISORY + kind, "id": new_nuid(), "timestamp": short_time(now_ns)}
 
 
-def _account_name(session: Client) -> str:
+def _account_name(session: ConnectedClient) -> str:
     return session.account.name if session.account else ""
 
 

@@ -18,7 +18,7 @@ from headrace.server.monitor import links
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import statistics
 from headrace.server.monitor.connz import connz
-from headrace.server.monitor.gathered import Gathered, gathered, in_steps, is_long
+from headrace.server.monitor.gathered import GatheredSource, gathered, in_steps, is_long
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.jsz import account_jsz_steps, jsz_steps
 from headrace.server.monitor.query import QueryError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.server.port import AccountsHost
     from headrace.server.snapshot import HasTraffic, MonitoredServer
     from headrace.server.system.events import Events
-    from headrace.server.system.messages import Messages
+    from headrace.server.system.messages import SystemMessages
     from headrace.server.system.options import Form
 
     class AskedServer(MonitoredServer, AccountsHost, Protocol):
@@ -70,27 +70,27 @@ class Skip(Exception):
     """This server has nothing to say to that request."""
 
 
-class Question(NamedTuple):
+class SystemRequest(NamedTuple):
     """One kind of request: how it is read, and its answer; `is_long`: it is answered in turn.
 
     `refused_with_data`: what the Go server shows beside an error, null, where it has the type of an answer.
     """
 
     form: Form
-    answer: Callable[[Requests, Values, str], Document | Awaitable[Document]]
+    answer: Callable[[ServerRequests, Values, str], Document | Awaitable[Document]]
     is_long: bool = False
     refused_with_data: bool = True
 
 
-class Requests:
+class ServerRequests:
     """Answers for one server; `host` is where they go out."""
 
-    def __init__(self, server: AskedServer, host: Host, messages: Messages) -> None:
+    def __init__(self, server: AskedServer, host: Host, messages: SystemMessages) -> None:
         self.server: Final = server
         self.source: Final = ServerMonitor(server)
         self.messages: Final = messages
         self._host = host
-        self._waiting: deque[tuple[Question, Delivery, Values]] = deque()
+        self._waiting: deque[tuple[SystemRequest, Delivery, Values]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     def end(self) -> None:
@@ -185,7 +185,7 @@ class Requests:
 
     # -- questions --------------------------------------------------------------------------------
 
-    def _take_question(self, question: Question, request: Delivery) -> None:
+    def _take_question(self, question: SystemRequest, request: Delivery) -> None:
         if not request.reply:
             return
         values = self.read(request, question.form)
@@ -198,7 +198,7 @@ class Requests:
             if self._worker is None:
                 self._worker = self.server.tasks.run(self._work())
 
-    def _answer(self, question: Question, request: Delivery, ask: Callable[[], Any]) -> None:
+    def _answer(self, question: SystemRequest, request: Delivery, ask: Callable[[], Any]) -> None:
         try:
             document = self.messages.answer(ask())
         except Skip:
@@ -208,7 +208,7 @@ class Requests:
             return
         self._send_encoded(request, encode(document, indent=False))
 
-    def _refuse(self, question: Question, request: Delivery, error: QueryError) -> None:
+    def _refuse(self, question: SystemRequest, request: Delivery, error: QueryError) -> None:
         message = self.messages.refusal(_FAILED, str(error), has_data=question.refused_with_data)
         self.send(request.reply, message)
 
@@ -231,7 +231,7 @@ class Requests:
         finally:
             self._worker = None
 
-    async def _answer_long(self, question: Question, request: Delivery, values: Values) -> None:
+    async def _answer_long(self, question: SystemRequest, request: Delivery, values: Values) -> None:
         found = question.answer(self, values, _account_of(request))
         data = await found if not isinstance(found, dict) else found
         document = self.messages.answer(data)
@@ -258,7 +258,7 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-async def _connz(requests: Requests, values: Values, account: str = "") -> Document:
+async def _connz(requests: ServerRequests, values: Values, account: str = "") -> Document:
     account = account or values.get("acc", "")
     query = _query(values, "sort", "auth", "offset", "limit", "cid", "mqtt_client", "user", "filter_subject")
     state = values.get("state", 0)
@@ -266,9 +266,9 @@ async def _connz(requests: Requests, values: Values, account: str = "") -> Docum
     source = requests.source
     found = requests.account(account)
     if account and found is None:
-        return _no_connections(connz(Gathered(source, []), {**query, "state": "open"}))
+        return _no_connections(connz(GatheredSource(source, []), {**query, "state": "open"}))
     if state not in _STATES:
-        return connz(Gathered(source, []), query)
+        return connz(GatheredSource(source, []), query)
     return connz(await gathered(source, None if found is None else source.open_in(found)), query)
 
 
@@ -283,29 +283,29 @@ def _listed(values: Values) -> str:
     return "1" if values.get("subscriptions") else ""
 
 
-def _connz_of_all(requests: Requests, values: Values, _: str) -> Awaitable[Document]:
+def _connz_of_all(requests: ServerRequests, values: Values, _: str) -> Awaitable[Document]:
     return _connz(requests, values)
 
 
-def _connz_of_one(requests: Requests, values: Values, account: str) -> Awaitable[Document]:
+def _connz_of_one(requests: ServerRequests, values: Values, account: str) -> Awaitable[Document]:
     return _connz(requests, values, account)
 
 
-def _subsz(requests: Requests, values: Values, _: str) -> Document:
+def _subsz(requests: ServerRequests, values: Values, _: str) -> Document:
     query = _query(values, "offset", "limit", "test", subs="subscriptions", acc="account")
     return subsz(requests.source, query)
 
 
-def _subsz_of_one(requests: Requests, values: Values, account: str) -> Document:
+def _subsz_of_one(requests: ServerRequests, values: Values, account: str) -> Document:
     return _subsz(requests, {**values, "subscriptions": True, "account": account}, account)
 
 
-def _info(requests: Requests, values: Values, account: str) -> Document:
+def _info(requests: ServerRequests, values: Values, account: str) -> Document:
     detail: Document = accountz(requests.source, {"acc": account})["account_detail"]  # type: ignore[assignment]
     return detail
 
 
-def _statz(requests: Requests, values: Values, account: str) -> Document:
+def _statz(requests: ServerRequests, values: Values, account: str) -> Document:
     server = requests.server
     names = values.get("accounts", ()) if account == _ANYBODY else (account,)
     wanted = [found for name in names if (found := requests.account(name))] if names else server.accounts
@@ -317,23 +317,23 @@ def _statz(requests: Requests, values: Values, account: str) -> Document:
     return statistics(server.server_id, time_ns(), snapshots)
 
 
-def _healthz(requests: Requests, values: Values, _: str) -> Document:
+def _healthz(requests: ServerRequests, values: Values, _: str) -> Document:
     status, document = healthz(requests.source, _query(values, *values))
     first = {"status": document.pop("status"), "status_code": int(status)}
     return {**first, **document}
 
 
-def _varz(requests: Requests, values: Values, _: str) -> Document:
+def _varz(requests: ServerRequests, values: Values, _: str) -> Document:
     return varz(requests.source.server(), {}, requests.source.jetstream())
 
 
-async def _jsz(requests: Requests, values: Values, _: str) -> Document:
+async def _jsz(requests: ServerRequests, values: Values, _: str) -> Document:
     if values.get("leader_only") and requests.server.options.jetstream is None:
         raise Skip
     return await in_steps(jsz_steps(requests.source, _jsz_query(values)))
 
 
-async def _jsz_of_one(requests: Requests, values: Values, account: str) -> Document:
+async def _jsz_of_one(requests: ServerRequests, values: Values, account: str) -> Document:
     return await in_steps(account_jsz_steps(requests.source, account, _jsz_query(values)))
 
 
@@ -342,67 +342,69 @@ def _jsz_query(values: Values) -> dict[str, str]:
     return _query(values, "accounts", "streams", "config", "offset", "limit", "raft", **renamed)
 
 
-def _profilez(requests: Requests, values: Values, _: str) -> Document:
+def _profilez(requests: ServerRequests, values: Values, _: str) -> Document:
     """Refuse every profile: they are of Go programs."""
     name = values.get("name", "")
     error = f'Profile "{name}" not found' if name else "Profile name not specified"
     return {"profile": None, "error": error}
 
 
-def _expvarz(requests: Requests, values: Values, _: str) -> Document:
+def _expvarz(requests: ServerRequests, values: Values, _: str) -> Document:
     raise QueryError("variables of the Go runtime are not available in this server")
 
 
-def _nothing(requests: Requests, values: Values, _: str) -> Document:
+def _nothing(requests: ServerRequests, values: Values, _: str) -> Document:
     """Raft groups and internal queues, of which there are none."""
     return {}
 
 
-def _routez(requests: Requests, values: Values, _: str) -> Document:
+def _routez(requests: ServerRequests, values: Values, _: str) -> Document:
     wants = "detail" if values.get("subscriptions_detail") else "1" if values.get("subscriptions") else "0"
     return links.routez(requests.source, {"subs": wants})
 
 
-def _page(page: Callable[[Any, Mapping[str, str]], Document]) -> Callable[[Requests, Values, str], Document]:
+def _page(
+    page: Callable[[Any, Mapping[str, str]], Document],
+) -> Callable[[ServerRequests, Values, str], Document]:
     return lambda requests, values, _: page(requests.source, {})
 
 
-def _gatewayz(requests: Requests, values: Values, _: str) -> Document:
+def _gatewayz(requests: ServerRequests, values: Values, _: str) -> Document:
     query = _query(values, gw_name="name", accs="accounts", acc_name="account_name")
     return links.gatewayz(requests.source, query | {"subs": _listed(values)})
 
 
-def _leafz(requests: Requests, values: Values, _: str) -> Document:
+def _leafz(requests: ServerRequests, values: Values, _: str) -> Document:
     return links.leafz(requests.source, _query(values, subs="subscriptions", acc="account"))
 
 
-def _leafz_of_one(requests: Requests, values: Values, account: str) -> Document:
+def _leafz_of_one(requests: ServerRequests, values: Values, account: str) -> Document:
     return _leafz(requests, {**values, "account": account}, account)
 
 
-_SERVER: Final[Mapping[str, Question]] = {
-    "VARZ": Question(options.VARZ, _varz),
-    "SUBSZ": Question(options.SUBSZ, _subsz, is_long=True),
-    "CONNZ": Question(options.CONNZ, _connz_of_all, is_long=True),
-    "ROUTEZ": Question(options.ROUTEZ, _routez),
-    "GATEWAYZ": Question(options.GATEWAYZ, _gatewayz),
-    "LEAFZ": Question(options.LEAFZ, _leafz),
-    "ACCOUNTZ": Question(
+_SERVER: Final[Mapping[str, SystemRequest]] = {
+    "VARZ": SystemRequest(options.VARZ, _varz),
+    "SUBSZ": SystemRequest(options.SUBSZ, _subsz, is_long=True),
+    "CONNZ": SystemRequest(options.CONNZ, _connz_of_all, is_long=True),
+    "ROUTEZ": SystemRequest(options.ROUTEZ, _routez),
+    "GATEWAYZ": SystemRequest(options.GATEWAYZ, _gatewayz),
+    "LEAFZ": SystemRequest(options.LEAFZ, _leafz),
+    "ACCOUNTZ": SystemRequest(
         options.ACCOUNTZ,
         lambda requests, values, _: accountz(requests.source, _query(values, acc="account")),
     ),
-    "JSZ": Question(options.JSZ, _jsz, is_long=True),
-    "HEALTHZ": Question(options.HEALTHZ, _healthz),
-    "PROFILEZ": Question(options.PROFILEZ, _profilez),
-    "EXPVARZ": Question(options.EXPVARZ, _expvarz, refused_with_data=False),
-    "IPQUEUESZ": Question(options.IPQUEUESZ, _nothing),
-    "RAFTZ": Question(options.RAFTZ, _nothing),
+    "JSZ": SystemRequest(options.JSZ, _jsz, is_long=True),
+    "HEALTHZ": SystemRequest(options.HEALTHZ, _healthz),
+    "PROFILEZ": SystemRequest(options.PROFILEZ, _profilez),
+    "EXPVARZ": SystemRequest(options.EXPVARZ, _expvarz, refused_with_data=False),
+    "IPQUEUESZ": SystemRequest(options.IPQUEUESZ, _nothing),
+    "RAFTZ": SystemRequest(options.RAFTZ, _nothing),
 }
-_ACCOUNT: Final[Mapping[str, Question]] = {
-    "CONNZ": Question(options.CONNZ, _connz_of_one, is_long=True),
-    "SUBSZ": Question(options.SUBSZ, _subsz_of_one, is_long=True),
-    "LEAFZ": Question(options.LEAFZ, _leafz_of_one),
-    "JSZ": Question(options.JSZ, _jsz_of_one, is_long=True),
-    "INFO": Question(options.ACCOUNT_INFO, _info),
-    "STATZ": Question(options.ACCOUNT_STATZ, _statz),
+_ACCOUNT: Final[Mapping[str, SystemRequest]] = {
+    "CONNZ": SystemRequest(options.CONNZ, _connz_of_one, is_long=True),
+    "SUBSZ": SystemRequest(options.SUBSZ, _subsz_of_one, is_long=True),
+    "LEAFZ": SystemRequest(options.LEAFZ, _leafz_of_one),
+    "JSZ": SystemRequest(options.JSZ, _jsz_of_one, is_long=True),
+    "INFO": SystemRequest(options.ACCOUNT_INFO, _info),
+    "STATZ": SystemRequest(options.ACCOUNT_STATZ, _statz),
 }

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
-    from headrace.server.system.messages import Messages
-    from headrace.server.system.requests import AskedServer, Requests
+    from headrace.server.system.messages import SystemMessages
+    from headrace.server.system.requests import AskedServer, ServerRequests
 
     class _Server(AskedServer, Protocol):
         @property
@@ -51,8 +51,8 @@ class SystemService:
         self._server = server
         self.host: Host | None = None
         self.events = Events(server, self.messages)
-        self._composed: Messages | None = None
-        self._requests: Requests | None = None
+        self._composed: SystemMessages | None = None
+        self._requests: ServerRequests | None = None
         self._kinds: dict[int, tuple[str, str]] = {}
 
     # -- Service ----------------------------------------------------------------------------------
@@ -102,18 +102,18 @@ class SystemService:
         own = next((host for host in self._server.hosts if host.service is self), None)
         return _NOTHING if own is None else dict(zip(_NOTHING, own.link.counters[:4], strict=True))
 
-    def messages(self) -> Messages:
+    def messages(self) -> SystemMessages:
         """Compose what the server says; other services of the system account may use it."""
         if self._composed is None:
-            from headrace.server.system.messages import Messages
+            from headrace.server.system.messages import SystemMessages
 
-            self._composed = Messages(self._server)
+            self._composed = SystemMessages(self._server)
         return self._composed
 
-    def _answerer(self) -> Requests:
+    def _answerer(self) -> ServerRequests:
         if self._requests is None:
-            from headrace.server.system.requests import Requests
+            from headrace.server.system.requests import ServerRequests
 
             assert self.host is not None, "it has been started"
-            self._requests = Requests(self._server, self.host, self.messages())
+            self._requests = ServerRequests(self._server, self.host, self.messages())
         return self._requests

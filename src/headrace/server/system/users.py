@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.service import Delivery
     from headrace.server.session import ClientSession
-    from headrace.server.system.requests import Requests
+    from headrace.server.system.requests import ServerRequests
 
 _WHO: Final = b"nats-request-info:"
 _BAD_REQUEST: Final = 400
 _NS: Final = 1_000_000_000
 
 
-def take(requests: Requests, name: str, request: Delivery) -> None:
+def take(requests: ServerRequests, name: str, request: Delivery) -> None:
     """INFO or SUBSCRIBERS."""
     if not request.reply:
         return
@@ -58,7 +58,7 @@ def _who(headers: bytes) -> dict[str, Any]:
     return {}
 
 
-def _user_info(requests: Requests, who: dict[str, Any]) -> bytes:
+def _user_info(requests: ServerRequests, who: dict[str, Any]) -> bytes:
     if not who:
         answer = requests.messages.answer({"user": "", "account": ""})
         return encode(answer, indent=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from headrace.protocol.info import ServerInfo
+from headrace.protocol.info import PortInfo
 from headrace.server.access import Access
 from headrace.server.auth import Authenticator
 from headrace.server.info import websocket_urls
@@ -37,8 +37,8 @@ class WebSocketAccess(Access):
         self._options = options
         self._own: Authenticator | None = None
         self._made_beside: Authenticator | None = None
-        self._info = ServerInfo({})
-        self._info_beside: ServerInfo | None = None
+        self._info = PortInfo({})
+        self._info_beside: PortInfo | None = None
         self._own_info = {
             "host": options.host,
             "port": port,
@@ -76,11 +76,11 @@ class WebSocketAccess(Access):
         required = self._options.overrides_authorization or super().requires_authentication
         return self._info.line({"auth_required": required, **own})
 
-    def _made_of(self, others: ServerInfo) -> ServerInfo:
+    def _made_of(self, others: PortInfo) -> PortInfo:
         """INFO as it is said on this port: addresses of the other port are no use here."""
         fields = {name: value for name, value in others.items() if name != "connect_urls"}
         urls = websocket_urls(self._server)
-        return ServerInfo({**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})})
+        return PortInfo({**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})})
 
 
 def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:

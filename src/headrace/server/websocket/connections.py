@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.server.websocket.transport import WebSocketTransport
 
 
-class Client:
+class CarriedClient:
     """A client over WebSocket: a `headrace.server.websocket.transport.WebSocketConnection`."""
 
     __slots__ = ("_server", "_session", "error", "take")

@@ -78,7 +78,7 @@ def leaf_upgrade(remote: LeafRemote, url: PeerURL, *, is_secure: bool) -> _Unmas
     )
 
 
-class Upgrade(asyncio.Protocol):
+class UpgradeAttempt(asyncio.Protocol):
     """One connection until its upgrade: then `upgraded` takes it over, with what came already.
 
     `done` is set when it is over, with a ProtocolError when it came to nothing.

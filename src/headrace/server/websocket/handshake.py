@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from websockets.server import ServerProtocol
 
-from headrace.server.websocket.request import Refusal, Upgrade
+from headrace.server.websocket.request import Refusal, UpgradeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Handshake(asyncio.Protocol):
         extensions: Sequence[ServerExtensionFactory],
         headers: Sequence[tuple[str, str]],
         max_size: int,
-        upgraded: Callable[[asyncio.Transport, ServerProtocol, Upgrade], None],
+        upgraded: Callable[[asyncio.Transport, ServerProtocol, UpgradeRequest], None],
         report: Callable[[str], None],
     ) -> None:
         self._rules = rules
@@ -91,7 +91,7 @@ class Handshake(asyncio.Protocol):
 
     def _reply(self, transport: asyncio.Transport, request: Request) -> None:
         protocol = self._protocol
-        upgrade = Upgrade()
+        upgrade = UpgradeRequest()
         try:
             is_secure = transport.get_extra_info("ssl_object") is not None
             upgrade = self._rules.check(request, is_secure=is_secure)

@@ -16,7 +16,7 @@ from headrace.server.handshakes import secure
 from headrace.server.peers.addresses import reachable
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
-from headrace.server.websocket.connections import Client, LeafNode
+from headrace.server.websocket.connections import CarriedClient, LeafNode
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.handshake import Handshake
 from headrace.server.websocket.request import UpgradeRules
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.port import InfoHost
     from headrace.server.tls_contexts import ServerTLS
-    from headrace.server.websocket.request import Upgrade
+    from headrace.server.websocket.request import UpgradeRequest
     from headrace.server.websocket.transport import WebSocketConnection
 
     class WebSocketHost(ListenerHost, InfoHost, Protocol):
@@ -92,7 +92,7 @@ class WebSocketListener(Acceptor):
     async def _upgrade(self, sock: socket.socket, address: tuple[str, int]) -> None:
         log, whence = self._server.log, f"{address[0]}:{address[1]}"
 
-        def upgraded(transport: asyncio.Transport, protocol: ServerProtocol, upgrade: Upgrade) -> None:
+        def upgraded(transport: asyncio.Transport, protocol: ServerProtocol, upgrade: UpgradeRequest) -> None:
             self._admit(transport, protocol, upgrade, address)
 
         def report(reason: str) -> None:
@@ -168,7 +168,7 @@ class WebSocketListener(Acceptor):
         self,
         transport: asyncio.Transport,
         protocol: ServerProtocol,
-        upgrade: Upgrade,
+        upgrade: UpgradeRequest,
         address: tuple[str, int],
     ) -> None:
         if upgrade.is_leaf:
@@ -180,7 +180,7 @@ class WebSocketListener(Acceptor):
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
         session.link.send(session.info())
-        self._carry(Client(server, session), transport, protocol, is_browser=upgrade.is_browser)
+        self._carry(CarriedClient(server, session), transport, protocol, is_browser=upgrade.is_browser)
         if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)

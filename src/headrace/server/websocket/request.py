@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import field
 
-from headrace.conf.origins import Origin, parse_host, parse_origin
+from headrace.conf.origins import WebOrigin, parse_host, parse_origin
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Refusal(Exception):
         self.status = status
 
 
-class Upgrade(Discreet, frozen=True):
+class UpgradeRequest(Discreet, frozen=True):
     """The contents of an upgrade request. `credentials`: fields of CONNECT that cookies stand in for.
 
     `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
@@ -58,7 +58,7 @@ class UpgradeRules:
     def __init__(self, options: WebSocketOptions, takes_leafs: Callable[[], bool]) -> None:
         self._takes_leafs = takes_leafs
         self._same_origin = options.same_origin
-        self._allowed: frozenset[Origin] = frozenset(map(parse_origin, options.allowed_origins))
+        self._allowed: frozenset[WebOrigin] = frozenset(map(parse_origin, options.allowed_origins))
         self._cookies = {
             name: field
             for name, field in (
@@ -70,7 +70,7 @@ class UpgradeRules:
             if name
         }
 
-    def check(self, request: Request, *, is_secure: bool) -> Upgrade:
+    def check(self, request: Request, *, is_secure: bool) -> UpgradeRequest:
         """Check a request for an upgrade; return what was agreed on. Raises: Refusal."""
         headers = request.headers
         path = request.path.partition("?")[0]
@@ -92,7 +92,7 @@ class UpgradeRules:
         if not _has_token(headers, "Sec-WebSocket-Version", _VERSION):
             raise _bad("invalid version")
         self._check_origin(headers, host, is_secure)
-        return Upgrade(
+        return UpgradeRequest(
             self._credentials(headers),
             _forwarded_for(headers),
             _only(headers, "User-Agent").startswith("Mozilla/"),
@@ -106,7 +106,7 @@ class UpgradeRules:
             return
         try:
             origin = parse_origin(text)
-            here = Origin("https" if is_secure else "http", *parse_host(host, is_secure=is_secure))
+            here = WebOrigin("https" if is_secure else "http", *parse_host(host, is_secure=is_secure))
         except ValueError as error:
             raise _foreign(str(error)) from None
         if self._same_origin and origin != here:
