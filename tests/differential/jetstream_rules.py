@@ -16,7 +16,7 @@ from msgspec.structs import replace as changed
 from headrace.jetstream.consumer.rules import ConsumerContext, check_consumer_update, check_new_consumer
 from headrace.jetstream.limits import ServerSettings, Tiers
 from headrace.jetstream.sourcing.rules import within
-from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.reservations import StorageRoom
 from headrace.jetstream.stream.rules import StreamContext, check_new_stream, check_stream_update
 from headrace.jetstream.stream_configs import StreamConfigs
 from headrace.protocol.jetstream import responses
@@ -77,13 +77,13 @@ class Rules:
 
     # -- one move
 
-    def _room(self) -> Room:
+    def _room(self) -> StorageRoom:
         sums = {
             kind: sum(max(one.max_bytes, 0) for one in self.streams.values() if one.storage is kind)
             for kind in Storage
         }
         configs = StreamConfigs(self.streams.values())
-        return Room(self.tiers, self.settings, configs, sums[Storage.MEMORY], sums[Storage.FILE])
+        return StorageRoom(self.tiers, self.settings, configs, sums[Storage.MEMORY], sums[Storage.FILE])
 
     def _stream(self, move: Move) -> dict[str, Any]:
         config, pedantic = decode_stream(move.payload)

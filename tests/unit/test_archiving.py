@@ -19,7 +19,7 @@ from headrace.client.streaming_admin import StreamingAdmin
 from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
 from headrace.errors import StartError
 from headrace.objects.local import LocalStore
-from headrace.streaming.stored import StoredPage, StoredState
+from headrace.streaming.stored import ChannelExtent, StoredPage
 from headrace.tables import Table, open_store
 from headrace.testing import Server
 
@@ -174,8 +174,8 @@ class Stored:
     def names(self) -> list[bytes]:
         return [b"orders"]
 
-    def state(self, _name: bytes) -> StoredState:
-        return StoredState(1, 8, 8, 7)
+    def state(self, _name: bytes) -> ChannelExtent:
+        return ChannelExtent(1, 8, 8, 7)
 
     def page(self, _name: bytes, first: int, _end: int) -> StoredPage:
         self.at.append(first)

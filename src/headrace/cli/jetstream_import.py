@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.cli.imports import Told
-    from headrace.jetstream.importing.importer import ImportReport, StreamReport
+    from headrace.jetstream.importing.importer import JetStreamImportReport, StreamReport
     from headrace.log.encryption import Cipher
 
 _CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
@@ -71,7 +71,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     keys.add_argument("--plain", action="store_true", help="do not encrypt the new store")
 
 
-def _import(options: argparse.Namespace, told: Told) -> ImportReport:
+def _import(options: argparse.Namespace, told: Told) -> JetStreamImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.jetstream.importing.crypt import Keys
     from headrace.jetstream.importing.importer import import_store
@@ -112,7 +112,7 @@ def _cipher(secrets: Sequence[str], options: argparse.Namespace) -> Cipher | Non
 # -- the result
 
 
-def _document(report: ImportReport) -> dict[str, object]:
+def _document(report: JetStreamImportReport) -> dict[str, object]:
     def shown(stream: StreamReport) -> dict[str, object]:
         return asdict(stream) | {"findings": [str(finding) for finding in stream.findings]}
 
@@ -123,7 +123,7 @@ def _document(report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print_report(report: ImportReport, every_finding: bool) -> None:
+def _print_report(report: JetStreamImportReport, every_finding: bool) -> None:
     heads = ("stream", "messages", "first", "last", "lost", "consumers", "not acknowledged")
     rows = [
         (

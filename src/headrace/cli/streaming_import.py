@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.cli.imports import Told
-    from headrace.streaming.importing.importer import ChannelReport, ImportReport
+    from headrace.streaming.importing.importer import ChannelReport, StreamingImportReport
 
 _EXPLANATION: Final = """\
 Sequences, times, replies, durables with what they have not acknowledged, clients and the cluster ID come over
@@ -72,7 +72,7 @@ def _polynomial(text: str) -> int:
     return value
 
 
-def _import(options: argparse.Namespace, told: Told) -> ImportReport:
+def _import(options: argparse.Namespace, told: Told) -> StreamingImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.log.store import FileStore
     from headrace.streaming.importing.checksums import Checksum
@@ -104,7 +104,7 @@ def _import(options: argparse.Namespace, told: Told) -> ImportReport:
 # -- the result
 
 
-def _document(report: ImportReport) -> dict[str, object]:
+def _document(report: StreamingImportReport) -> dict[str, object]:
     def shown(channel: ChannelReport) -> dict[str, object]:
         return asdict(channel) | {"findings": [str(finding) for finding in channel.findings]}
 
@@ -118,7 +118,7 @@ def _document(report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print_report(report: ImportReport, every_finding: bool) -> None:
+def _print_report(report: StreamingImportReport, every_finding: bool) -> None:
     heads = ("channel", "imported", "there before", "first", "last", "lost", "durables", "not acknowledged")
     rows = [
         (

@@ -48,7 +48,7 @@ DEFAULT_TIMEOUT: Final = 10.0
 _NO_RESPONDERS: Final = "503"
 
 
-class Message(Struct, frozen=True):
+class ReceivedMessage(Struct, frozen=True):
     """One message, for people; programs that want speed read the columns of `receive` instead."""
 
     subject: str
@@ -183,7 +183,7 @@ class Connection:
             if self._error is None:
                 self._keep_alive()
 
-    def messages(self, timeout: float | None = None) -> Iterator[Message]:
+    def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
         """Messages one by one until none arrives for `timeout` seconds."""
         while batch := self.receive(timeout):
             for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
@@ -196,7 +196,7 @@ class Connection:
         *,
         headers: Mapping[str, str | Iterable[str]] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
-    ) -> Message:
+    ) -> ReceivedMessage:
         """Publish with a reply subject and wait for one answer; other messages are kept for `receive`.
 
         Raises: NoRespondersError if nobody listens, ClientTimeoutError if nobody answers.
@@ -280,8 +280,8 @@ class Connection:
             (wanted if head[1] == sid else self._set_aside).append(head, block, payload)
         return wanted
 
-    def _set_aside_all_but(self, sid: bytes) -> Message | None:
-        answer: Message | None = None
+    def _set_aside_all_but(self, sid: bytes) -> ReceivedMessage | None:
+        answer: ReceivedMessage | None = None
         batch = self._machine.take_messages()
         for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
             if head[1] == sid:
@@ -386,8 +386,8 @@ class Connection:
         self._note_events()
 
 
-def _message(subject: bytes, reply: bytes | None, block: bytes | None, payload: bytes) -> Message:
-    return Message(
+def _message(subject: bytes, reply: bytes | None, block: bytes | None, payload: bytes) -> ReceivedMessage:
+    return ReceivedMessage(
         _text(subject),
         payload,
         None if reply is None else _text(reply),

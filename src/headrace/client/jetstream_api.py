@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from headrace.client.blocking import Connection, Message
+    from headrace.client.blocking import Connection, ReceivedMessage
     from headrace.client.codec import MessageBatch
     from headrace.client.inbox import Inbox
 
@@ -214,7 +214,7 @@ class JetStreamApi:
         return count, False
 
 
-def _document(answer: Message) -> dict[str, Any]:
+def _document(answer: ReceivedMessage) -> dict[str, Any]:
     """The JSON of an answer. Raises: JetStreamError, ProtocolError."""
     try:
         document = json.loads(answer.data)

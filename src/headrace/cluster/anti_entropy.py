@@ -15,11 +15,12 @@ from headrace import limits
 from headrace.cluster import gossip
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import ClusterHost, Timer
+    from headrace.cluster.port import ClusterHost
     from headrace.cluster.reconfiguration import Reconfiguration
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
     from headrace.cluster.soliciting import Solicitors
+    from headrace.core.service import Timer
 
 
 class AntiEntropy:

@@ -14,8 +14,9 @@ from headrace import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.port import ClusterHost, Timer
+    from headrace.cluster.port import ClusterHost
     from headrace.conf.peer_options import PeerURL
+    from headrace.core.service import Timer
 
 
 class Attempts(ABC):

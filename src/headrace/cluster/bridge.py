@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 
 if TYPE_CHECKING:
-    from headrace.cluster.port import ClusterHost, Timer
+    from headrace.cluster.port import ClusterHost
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
+    from headrace.core.service import Timer
 
 _NO_SIDE, _LEGACY_SIDE, _MODERN_SIDE = 0, 1, 2
 """Sides as `RouteLink.take_side` takes them."""

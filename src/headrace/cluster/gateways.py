@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.cluster.gateway_port import GatewayPort
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Wire
     from headrace.conf.peer_options import GatewayOptions, PeerURL
+    from headrace.core.service import Timer
     from headrace.protocol.peers import PeerInfo
 
 

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.cluster.leaf_port import LeafGrant, LeafPort
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Wire
     from headrace.conf.account_options import Permissions
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
     from headrace.conf.peer_options import PeerURL
     from headrace.core.permissions import ResponseTracker
+    from headrace.core.service import Timer
 
 _SAME_NAME: Final = "remote leafnode has same cluster name"
 _TOO_OLD: Final = "connection rejected since minimum version required is"

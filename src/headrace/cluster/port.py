@@ -19,6 +19,7 @@ from headrace.protocol.info import address_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from headrace.core.service import Timer
     from headrace.engine.interest import Interest
     from headrace.engine.link import Link, Router
     from headrace.engine.reasons import CloseReason
@@ -33,13 +34,6 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return address_text(self.host, self.port)
-
-
-class Timer(Protocol):
-    """A call that is to come."""
-
-    def cancel(self) -> object:
-        """Cancel the call; nothing happens when the timer has called already."""
 
 
 class PeerSession(Protocol):

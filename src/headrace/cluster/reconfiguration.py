@@ -19,12 +19,13 @@ from headrace.protocol.peers import PeerInfo
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from headrace.cluster.port import ClusterHost, Timer
+    from headrace.cluster.port import ClusterHost
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
     from headrace.cluster.route_accounts import RouteAccounts
     from headrace.cluster.soliciting import Solicitors
     from headrace.conf.peer_options import ClusterOptions
+    from headrace.core.service import Timer
 
 _NEEDS_NEW_CONNECTIONS: Final = (
     *("name", "imports", "exports"),

@@ -19,9 +19,10 @@ from headrace.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.port import ClusterHost, Timer, Wire
+    from headrace.cluster.port import ClusterHost, Wire
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
+    from headrace.core.service import Timer
     from headrace.core.tracing import ConnectionKind
     from headrace.engine.link import Link
     from headrace.protocol.peers import PeerConnect, PeerInfo

@@ -67,7 +67,8 @@ class Tracing(Protocol):
 class Timer(Protocol):
     """A call that is due later."""
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> object:
+        """Cancel the call; nothing happens when the timer has called already."""
 
 
 class Host(Protocol):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer.consumer import Consumer
     from headrace.jetstream.limits import AccountLimits, Held, Inflight, ServerSettings
     from headrace.jetstream.ports import ConsumerView, Served, StreamPort
-    from headrace.jetstream.state.journal import Journal
+    from headrace.jetstream.state.journal import JetStreamJournal
     from headrace.jetstream.stream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.port import SyncPolicy
@@ -72,7 +72,7 @@ class AccountJetStream(DueWork):
     touched: dict[StreamPort, None]
     woken: dict[Served, None]
     assets: Assets
-    journal: Journal
+    journal: JetStreamJournal
     host: Host
     turns: Turns
 

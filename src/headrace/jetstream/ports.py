@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.ack_state import AckState
     from headrace.jetstream.limits import Inflight, Quota, ServerSettings
-    from headrace.jetstream.state.journal import Journal
+    from headrace.jetstream.state.journal import JetStreamJournal
     from headrace.jetstream.stream.acceptance import Acceptance
     from headrace.jetstream.stream.dedupe import Dedupe
     from headrace.jetstream.stream.features import Feature
@@ -122,7 +122,7 @@ class AccountPort(Effects, Protocol):
     @property
     def quota(self) -> Quota: ...
     @property
-    def journal(self) -> Journal: ...
+    def journal(self) -> JetStreamJournal: ...
     @property
     def batches(self) -> Inflight:
         """Batches under way in all streams of the server."""

@@ -17,8 +17,8 @@ from headrace.errors import LogError, StartError
 from headrace.jetstream.account import AccountJetStream
 from headrace.jetstream.api.dispatch import START, Api
 from headrace.jetstream.assets import Assets
-from headrace.jetstream.state.journal import Journal
-from headrace.jetstream.state.recovery import Recovery
+from headrace.jetstream.state.journal import JetStreamJournal
+from headrace.jetstream.state.recovery import JetStreamRecovery
 from headrace.log.port import SyncPolicy
 from headrace.protocol.jetstream.acks import parse_ack
 
@@ -51,11 +51,11 @@ class AccountService(AccountJetStream):
     def start(self, host: Host) -> None:
         """Recover, then subscribe. Raises: StartError."""
         self.begin(host)
-        recovery = Recovery(self)
+        recovery = JetStreamRecovery(self)
         try:
             state = recovery.read()
             self.assets = Assets(self)
-            self.journal = Journal(
+            self.journal = JetStreamJournal(
                 recovery.open_log,
                 self.turns,
                 self.note,

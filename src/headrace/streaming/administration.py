@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.streaming.channels import Channel, Channels
     from headrace.streaming.context import Context
-    from headrace.streaming.journal import Journal
+    from headrace.streaming.journal import StreamingJournal
     from headrace.streaming.subscribing import Subscriptions
 
     Answer = dict[str, Any]
@@ -58,7 +58,7 @@ class Administration:
         *,
         channels: Channels,
         subscriptions: Subscriptions,
-        journal: Journal,
+        journal: StreamingJournal,
         flush: Callable[[], object],
     ) -> None:
         """Administer the channels.

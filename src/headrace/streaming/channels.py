@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
     from headrace.streaming.context import Context
-    from headrace.streaming.journal import Journal
+    from headrace.streaming.journal import StreamingJournal
     from headrace.streaming.shared_stream import SharedStream
-    from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
+    from headrace.streaming.subscription import ChannelSubscription, DurableKey, GroupKey, QueueGroup
 
 PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
@@ -74,11 +74,11 @@ class Channel:
 
         A subscription that is up to date need not read it.
         """
-        self.plain: dict[int, Subscription] = {}
+        self.plain: dict[int, ChannelSubscription] = {}
         self.groups: dict[GroupKey, QueueGroup] = {}
-        self.durables: dict[DurableKey, Subscription] = {}
-        self.by_ack_inbox: dict[bytes, Subscription] = {}
-        self.by_inbox: dict[bytes, list[Subscription]] = {}
+        self.durables: dict[DurableKey, ChannelSubscription] = {}
+        self.by_ack_inbox: dict[bytes, ChannelSubscription] = {}
+        self.by_inbox: dict[bytes, list[ChannelSubscription]] = {}
         self.subscriptions = 0
         """Offline durables and shadows included."""
         self.created_ns = 0
@@ -92,7 +92,7 @@ class Channel:
         """The stream that the same log is too."""
         self._damaged: set[int] = set()
 
-    def everyone(self) -> Iterator[Subscription]:
+    def everyone(self) -> Iterator[ChannelSubscription]:
         """Every subscription, offline durables and shadows included."""
         yield from self.plain.values()
         for group in self.groups.values():
@@ -145,7 +145,7 @@ def redelivered(channel: bytes, message: StoredMessage, count: int) -> bytes:
 class Channels:
     """All channels of a service."""
 
-    def __init__(self, context: Context, store: LogStore, journal: Journal) -> None:
+    def __init__(self, context: Context, store: LogStore, journal: StreamingJournal) -> None:
         self._context = context
         self._store = store
         self._journal = journal

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from headrace.errors import LogError
     from headrace.protocol.stan import ServerInfo
     from headrace.streaming.context import Context
-    from headrace.streaming.journal import Journal
+    from headrace.streaming.journal import StreamingJournal
     from headrace.streaming.requests import Requests
-    from headrace.streaming.subscription import Subscription
+    from headrace.streaming.subscription import ChannelSubscription
 
 _PROTOCOL = 1
 
@@ -38,14 +38,14 @@ DUP_CID_TIMEOUT: Final = 0.5
 """Seconds that a registered client has to prove that it lives when its ID connects again."""
 
 
-class Client:
+class RegisteredClient:
     """A client of the streaming service."""
 
     __slots__ = ("beating", "closed", "failed", "info", "subscriptions", "timer")
 
     def __init__(self, info: ClientInfo) -> None:
         self.info = info
-        self.subscriptions: dict[int, Subscription] = {}
+        self.subscriptions: dict[int, ChannelSubscription] = {}
         self.failed = 0
         """Heartbeats that failed one after another."""
         self.closed = False
@@ -58,21 +58,25 @@ class Client:
         return self.info.id
 
 
-class Clients:
+class ClientRegistry:
     """The clients of the streaming service: connected, heard of, closed."""
 
-    def __init__(self, context: Context, journal: Journal, requests: Requests, server: ServerInfo) -> None:
+    def __init__(
+        self, context: Context, journal: StreamingJournal, requests: Requests, server: ServerInfo
+    ) -> None:
         self._context = context
         self._journal = journal
         self._requests = requests
         self._server = server
-        self._by_id: dict[bytes, Client] = {}
-        self._by_connection: dict[bytes, Client] = {}
+        self._by_id: dict[bytes, RegisteredClient] = {}
+        self._by_connection: dict[bytes, RegisteredClient] = {}
         self._probing: set[bytes] = set()
-        self._release: Callable[[Client], None] = lambda _client: None
-        self._recovered: Callable[[Client], None] = lambda _client: None
+        self._release: Callable[[RegisteredClient], None] = lambda _client: None
+        self._recovered: Callable[[RegisteredClient], None] = lambda _client: None
 
-    def connect_to(self, release: Callable[[Client], None], recovered: Callable[[Client], None]) -> None:
+    def connect_to(
+        self, release: Callable[[RegisteredClient], None], recovered: Callable[[RegisteredClient], None]
+    ) -> None:
         """Connect the clients to the part that has their subscriptions.
 
         `release` ends a leaving client's subscriptions, `recovered` serves those of one that is back.
@@ -82,10 +86,10 @@ class Clients:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def all(self) -> list[Client]:
+    def all(self) -> list[RegisteredClient]:
         return list(self._by_id.values())
 
-    def get(self, client_id: bytes) -> Client | None:
+    def get(self, client_id: bytes) -> RegisteredClient | None:
         return self._by_id.get(client_id)
 
     def may_publish(self, client_id: bytes, connection_id: bytes) -> bool:
@@ -121,12 +125,12 @@ class Clients:
                 lambda alive: self._probed(request, delivery, alive),
             )
 
-    def _warn_of_another(self, client: Client, what: str) -> None:
+    def _warn_of_another(self, client: RegisteredClient, what: str) -> None:
         self._context.note.warning(
             "[Client:%s] Request to %s refused: the client ID belongs to another user", shown(client.id), what
         )
 
-    def may_act(self, client: Client, delivery: Delivery, what: str) -> bool:
+    def may_act(self, client: RegisteredClient, delivery: Delivery, what: str) -> bool:
         """True if the publisher may act for a client. Another user may not, and gets a log line."""
         if is_anothers(client.info, user_of(delivery)):
             self._warn_of_another(client, what)
@@ -162,7 +166,7 @@ class Clients:
         self._context.note.debug("[Client:%s] %s (Inbox=%s)", shown(info.id), verb, shown(info.hb_inbox))
         self._journal.after_commit(lambda error: self._registered(client, delivery.reply, error))
 
-    def _registered(self, client: Client, reply: bytes, error: LogError | None) -> None:
+    def _registered(self, client: RegisteredClient, reply: bytes, error: LogError | None) -> None:
         info = client.info
         if error is not None:
             if not client.closed:
@@ -184,16 +188,16 @@ class Clients:
         )
         self._answer(reply, response.encode())
 
-    def add(self, info: ClientInfo) -> Client:
+    def add(self, info: ClientInfo) -> RegisteredClient:
         """A client that is known from now on, and heartbeated."""
-        client = Client(info)
+        client = RegisteredClient(info)
         self._by_id[info.id] = client
         if info.conn_id:
             self._by_connection[info.conn_id] = client
         self._next_beat(client)
         return client
 
-    def close(self, client: Client) -> None:
+    def close(self, client: RegisteredClient) -> None:
         """Close a client as a CloseRequest does: its durables go offline, other subscriptions go."""
         client.closed = True
         if client.timer is not None:
@@ -253,10 +257,10 @@ class Clients:
             self._beat(client)
         self._answer(delivery.reply, PingResponse().encode())
 
-    def _next_beat(self, client: Client) -> None:
+    def _next_beat(self, client: RegisteredClient) -> None:
         client.timer = self._context.later(self._context.options.hb_interval, lambda: self._beat(client))
 
-    def _beat(self, client: Client) -> None:
+    def _beat(self, client: RegisteredClient) -> None:
         if client.closed or client.beating:
             return
         if client.timer is not None:
@@ -266,7 +270,7 @@ class Clients:
         timeout = self._context.options.hb_timeout
         self._requests.ask(client.info.hb_inbox, timeout, lambda alive: self._beaten(client, alive))
 
-    def _beaten(self, client: Client, alive: bool) -> None:
+    def _beaten(self, client: RegisteredClient, alive: bool) -> None:
         client.beating = False
         if client.closed:
             return

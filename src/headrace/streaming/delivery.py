@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.stan import acknowledged, send
 from headrace.errors import LogError
 from headrace.streaming.naming import shown
-from headrace.streaming.subscription import QueueGroup, Subscription
+from headrace.streaming.subscription import ChannelSubscription, QueueGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from headrace.streaming.channels import Channel, ChannelPage
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
-    from headrace.streaming.redelivery import Redelivery
+    from headrace.streaming.redelivery import SubscriptionRedelivery
 
-    Runner = Subscription | QueueGroup
+    Runner = ChannelSubscription | QueueGroup
 
 _RETRY_S: Final = 1.0
 """The time until a channel that could not be read is tried again."""
@@ -36,16 +36,16 @@ class Deliverer:
     def __init__(self, context: Context, counters: Counters) -> None:
         self._context = context
         self._counters = counters
-        self._redelivery: Redelivery | None = None
+        self._redelivery: SubscriptionRedelivery | None = None
         self._runnable: dict[Runner, None] = {}
         self._next_tick: dict[Runner, None] = {}
 
-    def connect(self, redelivery: Redelivery) -> None:
+    def connect(self, redelivery: SubscriptionRedelivery) -> None:
         self._redelivery = redelivery
 
     # -- who is to be served ---------------------------------------------------------------------------
 
-    def wake(self, subscription: Subscription) -> None:
+    def wake(self, subscription: ChannelSubscription) -> None:
         """Serve a subscription, or its group, at the end of this turn: it may have room."""
         self._runnable[subscription.group or subscription] = None
 
@@ -93,7 +93,7 @@ class Deliverer:
         if runner.last_sent < channel.visible and runner.room:
             self._continue(runner)
 
-    def _send(self, subscription: Subscription, page: ChannelPage) -> None:
+    def _send(self, subscription: ChannelSubscription, page: ChannelPage) -> None:
         host, sequences = self._context.host, page.sequences
         name = subscription.channel.name
         size = send(host.outgoing, subscription.inbox, name, page.batch, page.start, len(sequences))
@@ -124,11 +124,11 @@ class Deliverer:
                 self._arm(member, expiry)
         host.announce()
 
-    def _arm(self, subscription: Subscription, due_ns: int) -> None:
+    def _arm(self, subscription: ChannelSubscription, due_ns: int) -> None:
         if self._redelivery is not None:
             self._redelivery.arm(subscription, due_ns)
 
-    def _trace(self, subscription: Subscription, sequences: Sequence[int]) -> None:
+    def _trace(self, subscription: ChannelSubscription, sequences: Sequence[int]) -> None:
         for sequence in sequences:
             self._context.note.trace(
                 "[Client:%s] Delivering msg to subid=%d, subject=%s, seq=%d",
@@ -150,7 +150,7 @@ class Deliverer:
 
     # -- acknowledgements ------------------------------------------------------------------------------
 
-    def acknowledged(self, subscription: Subscription, run: Gathered[Delivery]) -> None:
+    def acknowledged(self, subscription: ChannelSubscription, run: Gathered[Delivery]) -> None:
         """An ack for a message that is not pending is ignored, as is what is no ack."""
         if self._context.note.tracing:
             self._trace_acknowledged(subscription, run)
@@ -165,7 +165,7 @@ class Deliverer:
                     holder.forget(sequence)
         self.wake(subscription)
 
-    def _trace_acknowledged(self, subscription: Subscription, run: Gathered[Delivery]) -> None:
+    def _trace_acknowledged(self, subscription: ChannelSubscription, run: Gathered[Delivery]) -> None:
         for sequence in acknowledged(run):
             if sequence is not None:
                 self._context.note.trace(

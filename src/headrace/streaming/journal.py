@@ -29,7 +29,7 @@ class Tracked(Protocol):
     unsaved_acked: list[int]
 
 
-class Journal(ChangeWriter):
+class StreamingJournal(ChangeWriter):
     """The writing side of the service's durable state."""
 
     def __init__(self, log: MessageLog, context: Context, gather: Callable[[], ServiceState]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
     from headrace.streaming.channels import Channel, Channels
-    from headrace.streaming.clients import Clients
+    from headrace.streaming.clients import ClientRegistry
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
     from headrace.streaming.delivery import Deliverer
@@ -39,7 +39,12 @@ class Publisher:
     """The way of publications into the logs of channels."""
 
     def __init__(
-        self, context: Context, channels: Channels, clients: Clients, deliverer: Deliverer, counters: Counters
+        self,
+        context: Context,
+        channels: Channels,
+        clients: ClientRegistry,
+        deliverer: Deliverer,
+        counters: Counters,
     ) -> None:
         self._context = context
         self._channels = channels

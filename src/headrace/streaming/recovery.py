@@ -12,15 +12,15 @@ from headrace.errors import StartError
 from headrace.protocol.stan import ServerInfo
 from headrace.streaming import error_texts
 from headrace.streaming.naming import is_publishable, shown
-from headrace.streaming.subscription import QueueGroup, Subscription
+from headrace.streaming.subscription import ChannelSubscription, QueueGroup
 
 if TYPE_CHECKING:
     from headrace.conf.streaming_options import StreamingOptions
     from headrace.streaming.channels import Channel, Channels
-    from headrace.streaming.clients import Clients
+    from headrace.streaming.clients import ClientRegistry
     from headrace.streaming.context import Context
-    from headrace.streaming.journal import Journal
-    from headrace.streaming.redelivery import Redelivery
+    from headrace.streaming.journal import StreamingJournal
+    from headrace.streaming.redelivery import SubscriptionRedelivery
     from headrace.streaming.state import ServiceState, SubscriptionRecord
     from headrace.streaming.subscribing import Subscriptions
 
@@ -46,7 +46,7 @@ def server_info(options: StreamingOptions, recovered: ServerInfo | None) -> Serv
     )
 
 
-class Recovery:
+class StreamingRecovery:
     """The recovery of the service after a start."""
 
     def __init__(
@@ -54,10 +54,10 @@ class Recovery:
         context: Context,
         *,
         channels: Channels,
-        clients: Clients,
-        journal: Journal,
+        clients: ClientRegistry,
+        journal: StreamingJournal,
         subscriptions: Subscriptions,
-        redelivery: Redelivery,
+        redelivery: SubscriptionRedelivery,
     ) -> None:
         self._context = context
         self._channels = channels
@@ -106,9 +106,9 @@ class Recovery:
         if client is not None:
             self._subscriptions.attach(subscription, client, state.ack_inbox, fresh=False)
 
-    def _build(self, record: SubscriptionRecord, channel: Channel, is_durable: bool) -> Subscription:
+    def _build(self, record: SubscriptionRecord, channel: Channel, is_durable: bool) -> ChannelSubscription:
         state = record.state
-        subscription = Subscription(state.id, channel, self._journal)
+        subscription = ChannelSubscription(state.id, channel, self._journal)
         subscription.client_id = state.client_id
         subscription.inbox = state.inbox
         subscription.max_in_flight = max(state.max_in_flight, 1)
@@ -127,7 +127,7 @@ class Recovery:
             self._reached.setdefault(group, []).append((record.is_certain, subscription.last_sent))
         return subscription
 
-    def _join(self, subscription: Subscription, group: QueueGroup, *, online: bool) -> None:
+    def _join(self, subscription: ChannelSubscription, group: QueueGroup, *, online: bool) -> None:
         """An offline member is the shadow; the pending messages of a second one go to the first."""
         if online:
             return
@@ -147,7 +147,7 @@ class Recovery:
             group.members[0].adopt(sequence, 0)
         self._drop_live(shadow)
 
-    def _drop_live(self, subscription: Subscription) -> None:
+    def _drop_live(self, subscription: ChannelSubscription) -> None:
         subscription.removed = True
         subscription.channel.subscriptions -= 1
         self._journal.unsubscribed(subscription.id)

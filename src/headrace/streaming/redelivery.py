@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
     from headrace.streaming.delivery import Deliverer
-    from headrace.streaming.subscription import Subscription
+    from headrace.streaming.subscription import ChannelSubscription
 
 TOLERANCE_NS: Final = 15_000_000
 """A message that expires within this time is sent again together with those that have expired."""
@@ -29,7 +29,7 @@ _TURN: Final = 256
 """Messages sent again before others have their turn; each is read by itself."""
 
 
-class Redelivery:
+class SubscriptionRedelivery:
     """The redeliveries of all subscriptions."""
 
     def __init__(self, context: Context, counters: Counters, deliverer: Deliverer) -> None:
@@ -39,7 +39,7 @@ class Redelivery:
 
     # -- timers ----------------------------------------------------------------------------------------
 
-    def arm(self, subscription: Subscription, due_ns: int) -> None:
+    def arm(self, subscription: ChannelSubscription, due_ns: int) -> None:
         """Look at what is pending at `due_ns`, or earlier if it was to already."""
         if subscription.timer is not None:
             if subscription.timer_due <= due_ns:
@@ -49,7 +49,7 @@ class Redelivery:
         seconds = max(due_ns - self._context.now_ns(), 0) / NS
         subscription.timer = self._context.later(seconds, lambda: self._fired(subscription))
 
-    def _fired(self, subscription: Subscription) -> None:
+    def _fired(self, subscription: ChannelSubscription) -> None:
         subscription.timer = None
         if subscription.client is None or subscription.hold_new or not subscription.pending:
             return
@@ -66,7 +66,7 @@ class Redelivery:
         if subscription.pending:
             self.arm(subscription, min(subscription.pending.values()))
 
-    def _again(self, subscription: Subscription, sequence: int) -> bool:
+    def _again(self, subscription: ChannelSubscription, sequence: int) -> bool:
         """Send one expired message again, in a group to its best member; False when it cannot be read."""
         target = subscription
         if subscription.group is not None:
@@ -90,16 +90,16 @@ class Redelivery:
 
     # -- all that is pending, in order -----------------------------------------------------------------
 
-    def resume(self, subscription: Subscription) -> None:
+    def resume(self, subscription: ChannelSubscription) -> None:
         """A durable came back: all it had pending goes out, and only then anything new."""
         self._replay(subscription, sorted(subscription.pending), subscription.ack_inbox, all_due=True)
 
-    def restart(self, subscription: Subscription) -> None:
+    def restart(self, subscription: ChannelSubscription) -> None:
         """Redeliver, after a restart, each pending message whose time (its own, plus ackWait) is over."""
         self._replay(subscription, sorted(subscription.pending), subscription.ack_inbox, all_due=False)
 
     def _replay(
-        self, subscription: Subscription, sequences: list[int], session: bytes, *, all_due: bool
+        self, subscription: ChannelSubscription, sequences: list[int], session: bytes, *, all_due: bool
     ) -> None:
         if subscription.client is None or subscription.ack_inbox != session:
             return  # closed since; whoever comes back starts anew
@@ -117,12 +117,17 @@ class Redelivery:
         self._deliverer.wake(subscription)
 
     def _later(
-        self, seconds: float, subscription: Subscription, sequences: list[int], session: bytes, all_due: bool
+        self,
+        seconds: float,
+        subscription: ChannelSubscription,
+        sequences: list[int],
+        session: bytes,
+        all_due: bool,
     ) -> None:
         go_on = partial(self._replay, subscription, sequences, session, all_due=all_due)
         self._context.later(seconds, go_on)
 
-    def _replay_one(self, subscription: Subscription, sequence: int, all_due: bool) -> bool:
+    def _replay_one(self, subscription: ChannelSubscription, sequence: int, all_due: bool) -> bool:
         now = self._context.now_ns()
         body = self._read(
             subscription, sequence, subscription.redeliveries.get(sequence, 0) + 1,
@@ -136,7 +141,9 @@ class Redelivery:
 
     # -- a member left ---------------------------------------------------------------------------------
 
-    def spread(self, pending: dict[int, int], counts: dict[int, int], members: list[Subscription]) -> None:
+    def spread(
+        self, pending: dict[int, int], counts: dict[int, int], members: list[ChannelSubscription]
+    ) -> None:
         """Give a leaving member's pending messages to the others in turn, to be sent again soon."""
         due = self._context.now_ns() + MOVED_DELAY_NS
         for position, sequence in enumerate(sorted(pending)):
@@ -147,7 +154,7 @@ class Redelivery:
     # -- one message -----------------------------------------------------------------------------------
 
     def _read(
-        self, subscription: Subscription, sequence: int, count: int, *, unless_after: int | None = None
+        self, subscription: ChannelSubscription, sequence: int, count: int, *, unless_after: int | None = None
     ) -> bytes | None:
         """The message encoded for its `count`-th redelivery.
 
@@ -171,7 +178,7 @@ class Redelivery:
                 return b""
         return redelivered(channel.name, stored, count)
 
-    def _send(self, subscription: Subscription, sequence: int, body: bytes, expiry_ns: int) -> None:
+    def _send(self, subscription: ChannelSubscription, sequence: int, body: bytes, expiry_ns: int) -> None:
         self._context.host.publish(subscription.inbox, body)
         self._counters.sent(1, len(body))
         subscription.redeliveries[sequence] = subscription.redeliveries.get(sequence, 0) + 1

@@ -30,7 +30,7 @@ from headrace.protocol.replay import (
     message_start,
 )
 from headrace.streaming.naming import is_publishable, shown
-from headrace.streaming.spans import LATEST, PAGE, PAGE_BYTES, Room, Span, by_channel, by_time
+from headrace.streaming.spans import LATEST, PAGE, PAGE_BYTES, SendBudget, Span, by_channel, by_time
 from headrace.subjects.grammar import has_wildcard, is_valid_subject
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _LONGEST_WAIT: Final = 0.032
 """Seconds between two looks at readers that all have much unread; doubled from look to look."""
 
 
-class Replay:
+class ServedReplay:
     """One request that is being answered."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Replay:
         self.unread_mark: Final = UNREAD_MARK if self._columns is None else COLUMNS_UNREAD_MARK
         self._frame = min(columns.FRAME_BYTES, max_payload)
         page = (PAGE, PAGE_BYTES) if self._columns is None else (COLUMNS_PAGE, max(3 * self._frame // 4, 1))
-        self._room = room = Room(request.max_messages or LATEST, request.max_bytes or LATEST, *page)
+        self._room = room = SendBudget(request.max_messages or LATEST, request.max_bytes or LATEST, *page)
         self._last: tuple[Channel, StoredMessage] | None = None
         self._is_single = not has_wildcard(request.channel)
         is_timed = request.order == "time" if request.order else not self._is_single
@@ -161,7 +161,7 @@ class Replays:
         self._context = context
         self._channels = channels
         self._counters = counters
-        self._open: deque[Replay] = deque()
+        self._open: deque[ServedReplay] = deque()
         self._wait = 0.0
         self._timer: Timer | None = None
 
@@ -205,7 +205,7 @@ class Replays:
         if not self._context.host.sees_receivers:
             request = _capped(request)
         spans = [Span(channel, request, now, bound) for channel in found]
-        self._open.append(Replay(inbox, request, spans, bound, self._context.host.max_payload))
+        self._open.append(ServedReplay(inbox, request, spans, bound, self._context.host.max_payload))
         self._context.note.debug("Replay of %s to %s", shown(request.channel), shown(inbox))
         if self._timer is not None and self._wait:
             self._timer.cancel()
@@ -244,7 +244,7 @@ class Replays:
         all_wait = waiting > 0 and waiting >= len(self._open)
         self._look_again(min(max(2 * self._wait, _FIRST_WAIT), _LONGEST_WAIT) if all_wait else 0.0)
 
-    def _serve(self, replay: Replay) -> tuple[int, int] | None:
+    def _serve(self, replay: ServedReplay) -> tuple[int, int] | None:
         """Send a page, or the end and then return None."""
         try:
             sent = replay.send_page(self._context.host)

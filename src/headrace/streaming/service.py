@@ -17,23 +17,23 @@ from headrace.protocol.nuid import new_nuid
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
 from headrace.streaming import error_responses, error_texts
 from headrace.streaming.channels import Channels
-from headrace.streaming.clients import Clients
+from headrace.streaming.clients import ClientRegistry
 from headrace.streaming.context import Context, Notes
 from headrace.streaming.counters import Counters
 from headrace.streaming.delivery import Deliverer
-from headrace.streaming.journal import Journal
+from headrace.streaming.journal import StreamingJournal
 from headrace.streaming.limits import limit_lines
 from headrace.streaming.naming import is_client_id, is_publishable, new_inbox, shown
 from headrace.streaming.publishing import Publisher
-from headrace.streaming.recovery import Recovery, server_info
-from headrace.streaming.redelivery import Redelivery
+from headrace.streaming.recovery import StreamingRecovery, server_info
+from headrace.streaming.redelivery import SubscriptionRedelivery
 from headrace.streaming.requests import Requests
 from headrace.streaming.snapshot import (
     ArchiveSnapshot,
     ChannelSnapshot,
     ClientSnapshot,
-    ServerSnapshot,
     StoreSnapshot,
+    StreamingSnapshot,
     channel_snapshot,
     client_snapshot,
 )
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from headrace.log.store import LogStore
     from headrace.streaming.administration import Administration
     from headrace.streaming.channels import Channel
-    from headrace.streaming.clients import Client
+    from headrace.streaming.clients import RegisteredClient
     from headrace.streaming.context import Routes
     from headrace.streaming.partitions import Partitions
     from headrace.streaming.replaying import Replays
@@ -233,16 +233,16 @@ class StreamingService:
         context = self._context
         info = server_info(self.options, state.server)
         self._info = info
-        self._journal = Journal(self._log, context, self._gather)
+        self._journal = StreamingJournal(self._log, context, self._gather)
         self._journal.snapshot_due = self._snapshot_due
         if state.server is None:
             self._journal.server(info)
         self._requests = Requests(context)
         self._channels = Channels(context, self._store, self._journal)
         self._channels.recover(state.channels)
-        self._clients = Clients(context, self._journal, self._requests, info)
+        self._clients = ClientRegistry(context, self._journal, self._requests, info)
         self._deliverer = Deliverer(context, self._counters)
-        redelivery = Redelivery(context, self._counters, self._deliverer)
+        redelivery = SubscriptionRedelivery(context, self._counters, self._deliverer)
         self._deliverer.connect(redelivery)
         self._publisher = Publisher(context, self._channels, self._clients, self._deliverer, self._counters)
         self._subscriptions = Subscriptions(
@@ -262,7 +262,7 @@ class StreamingService:
             self._publisher.owns = self._subscriptions.owns = self._partitions.owns
         self._clients.connect_to(self._subscriptions.release, self._subscriptions.recovered)
         self._is_open = True
-        self._recovery = Recovery(
+        self._recovery = StreamingRecovery(
             context,
             channels=self._channels,
             clients=self._clients,
@@ -412,10 +412,10 @@ class StreamingService:
 
     # -- monitoring ------------------------------------------------------------------------------------
 
-    def snapshot_server(self) -> ServerSnapshot:
+    def snapshot_server(self) -> StreamingSnapshot:
         messages, size, damaged = self._totals()
         counters = self._counters
-        return ServerSnapshot(
+        return StreamingSnapshot(
             cluster_id=self.options.cluster_id,
             server_id=self.server_id,
             state=self._state,
@@ -471,7 +471,7 @@ class StreamingService:
     def _all_channels(self) -> list[Channel]:
         return self._channels.all() if self._is_open else []
 
-    def _all_clients(self) -> list[Client]:
+    def _all_clients(self) -> list[RegisteredClient]:
         return self._clients.all() if self._is_open else []
 
     def _totals(self) -> tuple[int, int, int]:

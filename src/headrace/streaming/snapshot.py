@@ -15,8 +15,8 @@ from headrace.streaming.naming import shown
 if TYPE_CHECKING:
     from headrace.conf.streaming_options import StoreLimits
     from headrace.streaming.channels import Channel
-    from headrace.streaming.clients import Client
-    from headrace.streaming.subscription import Subscription
+    from headrace.streaming.clients import RegisteredClient
+    from headrace.streaming.subscription import ChannelSubscription
 
 
 class ArchiveSnapshot(Struct, frozen=True):
@@ -36,7 +36,7 @@ class ArchiveSnapshot(Struct, frozen=True):
     last_error: str = ""
 
 
-class ServerSnapshot(Struct, frozen=True):
+class StreamingSnapshot(Struct, frozen=True):
     """The values of /streaming/serverz; times in ns since 1970 UTC."""
 
     cluster_id: str
@@ -76,7 +76,7 @@ class StoreSnapshot(Struct, frozen=True):
     total_bytes: int
 
 
-class SubscriptionSnapshot(Struct, frozen=True):
+class ChannelSubscriptionSnapshot(Struct, frozen=True):
     """One subscription; `ack_wait` in seconds, names empty where there is none."""
 
     client_id: str
@@ -99,7 +99,7 @@ class ClientSnapshot(Struct, frozen=True):
     id: str
     hb_inbox: str
     subs_count: int
-    subscriptions: dict[str, list[SubscriptionSnapshot]] = field(default_factory=dict)
+    subscriptions: dict[str, list[ChannelSubscriptionSnapshot]] = field(default_factory=dict)
 
 
 class ChannelSnapshot(Struct, frozen=True):
@@ -111,12 +111,12 @@ class ChannelSnapshot(Struct, frozen=True):
     first_seq: int
     last_seq: int
     subs_count: int
-    subscriptions: list[SubscriptionSnapshot] = field(default_factory=list)
+    subscriptions: list[ChannelSubscriptionSnapshot] = field(default_factory=list)
 
 
-def subscription_snapshot(subscription: Subscription) -> SubscriptionSnapshot:
+def subscription_snapshot(subscription: ChannelSubscription) -> ChannelSubscriptionSnapshot:
     group = subscription.group
-    return SubscriptionSnapshot(
+    return ChannelSubscriptionSnapshot(
         client_id=shown(subscription.client_id),
         inbox=shown(subscription.inbox),
         ack_inbox=shown(subscription.ack_inbox),
@@ -132,8 +132,8 @@ def subscription_snapshot(subscription: Subscription) -> SubscriptionSnapshot:
     )
 
 
-def client_snapshot(client: Client, *, subscriptions: bool) -> ClientSnapshot:
-    by_channel: dict[str, list[SubscriptionSnapshot]] = {}
+def client_snapshot(client: RegisteredClient, *, subscriptions: bool) -> ClientSnapshot:
+    by_channel: dict[str, list[ChannelSubscriptionSnapshot]] = {}
     if subscriptions:
         for subscription in client.subscriptions.values():
             by_channel.setdefault(shown(subscription.channel.name), []).append(

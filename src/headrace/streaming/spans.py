@@ -33,7 +33,7 @@ LATEST: Final = LARGEST_SEQUENCE
 _WIDEST_LOOK_BACK: Final = 1 << 16
 
 
-class Room:
+class SendBudget:
     """The number of messages and bytes that may still be sent; no page is larger.
 
     The sender subtracts what it has sent.
@@ -146,7 +146,7 @@ def _clamped(time_ns: int) -> int:
     return min(max(time_ns, 0), LARGEST_TIME)
 
 
-def by_channel(spans: list[Span], room: Room) -> Pages:
+def by_channel(spans: list[Span], room: SendBudget) -> Pages:
     """Channels one after the other. Raises: LogError."""
     for span in spans:
         span.settle(is_timed=False)
@@ -154,7 +154,7 @@ def by_channel(spans: list[Span], room: Room) -> Pages:
             yield [(span, span.read(*room.page()))]
 
 
-def by_time(spans: list[Span], room: Room) -> Pages:
+def by_time(spans: list[Span], room: SendBudget) -> Pages:
     """Messages of all channels in the order of (time, channel, sequence). Raises: LogError."""
     share = max(LOOK_AHEAD // len(spans), SMALLEST_SHARE)
     heap: list[tuple[int, bytes, int, _Source]] = []

@@ -19,7 +19,7 @@ PAGE_BYTES: Final = 1 << 20
 """Messages and about the bytes of one page: what the loop does for a copy at once."""
 
 
-class StoredState(NamedTuple):
+class ChannelExtent(NamedTuple):
     """The first and last sequence of a channel. The first sequence of an empty one is one above its last."""
 
     first_sequence: int
@@ -48,7 +48,7 @@ class StoredChannels:
         """Return the names of all channels that are not about to be deleted, sorted."""
         return sorted(channel.name for channel in self._channels.all() if not channel.deleting)
 
-    def state(self, name: bytes) -> StoredState | None:
+    def state(self, name: bytes) -> ChannelExtent | None:
         """Return the state of a channel; None: there is no such channel."""
         channel = self._get(name)
         if channel is None:
@@ -56,7 +56,7 @@ class StoredChannels:
         state = channel.log.state()
         waiting = max(state.last_sequence - channel.visible, 0)  # just appended: none of them is gone yet
         last = min(channel.visible, state.last_sequence)
-        return StoredState(
+        return ChannelExtent(
             min(state.first_sequence, last + 1), last, max(state.messages - waiting, 0), channel.created_ns
         )
 

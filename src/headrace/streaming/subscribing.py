@@ -19,18 +19,18 @@ from headrace.protocol.stan import (
 from headrace.streaming import error_texts
 from headrace.streaming.channels import ChannelRefused
 from headrace.streaming.naming import is_channel_name, is_publishable, new_inbox, shown
-from headrace.streaming.subscription import QueueGroup, Subscription
+from headrace.streaming.subscription import ChannelSubscription, QueueGroup
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.errors import LogError
     from headrace.streaming.channels import Channel, Channels
-    from headrace.streaming.clients import Client, Clients
+    from headrace.streaming.clients import ClientRegistry, RegisteredClient
     from headrace.streaming.context import Context, Routes
     from headrace.streaming.delivery import Deliverer
-    from headrace.streaming.journal import Journal
+    from headrace.streaming.journal import StreamingJournal
     from headrace.streaming.partitions import Owns
-    from headrace.streaming.redelivery import Redelivery
+    from headrace.streaming.redelivery import SubscriptionRedelivery
     from headrace.streaming.subscription import GroupKey
 
 
@@ -57,10 +57,10 @@ class Subscriptions:
         context: Context,
         *,
         channels: Channels,
-        clients: Clients,
-        journal: Journal,
+        clients: ClientRegistry,
+        journal: StreamingJournal,
         deliverer: Deliverer,
-        redelivery: Redelivery,
+        redelivery: SubscriptionRedelivery,
         routes: Routes,
     ) -> None:
         self._context = context
@@ -103,7 +103,7 @@ class Subscriptions:
             lambda error: self._activate(subscription, session, fresh, delivery.reply, error)
         )
 
-    def _check(self, request: SubscriptionRequest, delivery: Delivery) -> Client:
+    def _check(self, request: SubscriptionRequest, delivery: Delivery) -> RegisteredClient:
         if not request.client_id:
             raise SubscriptionRefused(error_texts.CLIENT_ID_MISSING)
         if request.ack_wait_in_secs <= 0:
@@ -126,8 +126,8 @@ class Subscriptions:
         return client
 
     def _admit(
-        self, request: SubscriptionRequest, client: Client, channel: Channel
-    ) -> tuple[Subscription, bool]:
+        self, request: SubscriptionRequest, client: RegisteredClient, channel: Channel
+    ) -> tuple[ChannelSubscription, bool]:
         """The subscription that the request makes or brings back, and whether it is new; not active yet."""
         known = None
         group = None
@@ -146,7 +146,7 @@ class Subscriptions:
             if not self._context.options.replace_durable:
                 raise SubscriptionRefused(error_texts.DUPLICATE_DURABLE)
             self._leave(known, forget=False)
-        subscription = known or shadow or Subscription(self._take_id(), channel, self._journal)
+        subscription = known or shadow or ChannelSubscription(self._take_id(), channel, self._journal)
         fresh = known is None and shadow is None
         subscription.client_id = client.id
         subscription.inbox = request.inbox
@@ -191,7 +191,9 @@ class Subscriptions:
                 return first - 1
         return last
 
-    def attach(self, subscription: Subscription, client: Client, ack_inbox: bytes, *, fresh: bool) -> None:
+    def attach(
+        self, subscription: ChannelSubscription, client: RegisteredClient, ack_inbox: bytes, *, fresh: bool
+    ) -> None:
         """Enter a subscription of a connected client everywhere it is looked up."""
         channel, group = subscription.channel, subscription.group
         subscription.client = client
@@ -207,7 +209,7 @@ class Subscriptions:
         if fresh:
             self.enter(subscription)
 
-    def enter(self, subscription: Subscription) -> None:
+    def enter(self, subscription: ChannelSubscription) -> None:
         """Count a subscription, online or not, among its channel's."""
         channel = subscription.channel
         channel.subscriptions += 1
@@ -217,7 +219,12 @@ class Subscriptions:
                 channel.durables[subscription.key] = subscription
 
     def _activate(
-        self, subscription: Subscription, session: bytes, fresh: bool, reply: bytes, error: LogError | None
+        self,
+        subscription: ChannelSubscription,
+        session: bytes,
+        fresh: bool,
+        reply: bytes,
+        error: LogError | None,
     ) -> None:
         current = subscription.client is not None and subscription.ack_inbox == session
         if error is not None:
@@ -247,7 +254,7 @@ class Subscriptions:
         channel.groups.clear()
         return len(ended)
 
-    def durable(self, channel: Channel, client_id: bytes, name: bytes) -> list[Subscription]:
+    def durable(self, channel: Channel, client_id: bytes, name: bytes) -> list[ChannelSubscription]:
         """A durable of a client, or without a client the members of a durable queue group, the shadow too."""
         if client_id:
             found = channel.durables.get((client_id, name))
@@ -257,7 +264,7 @@ class Subscriptions:
             return []
         return [*group.members, *([group.shadow] if group.shadow is not None else [])]
 
-    def drop(self, subscription: Subscription) -> None:
+    def drop(self, subscription: ChannelSubscription) -> None:
         """End a subscription without clients for good."""
         self._drop(subscription)
         if subscription.group is not None:
@@ -311,7 +318,7 @@ class Subscriptions:
             )
         )
 
-    def _find(self, request: UnsubscribeRequest) -> Subscription:
+    def _find(self, request: UnsubscribeRequest) -> ChannelSubscription:
         channel = self._channels.get(request.subject)
         if channel is None:
             raise SubscriptionRefused(error_texts.UNKNOWN_CHANNEL)
@@ -324,17 +331,17 @@ class Subscriptions:
                 return subscription
         raise SubscriptionRefused(error_texts.UNKNOWN_CLIENT)  # not registered, or not its own subscription
 
-    def release(self, client: Client) -> None:
+    def release(self, client: RegisteredClient) -> None:
         """The client is gone: its durables go offline, all else ends."""
         for subscription in list(client.subscriptions.values()):
             self._leave(subscription, forget=False)
 
-    def recovered(self, client: Client) -> None:
+    def recovered(self, client: RegisteredClient) -> None:
         """The client answers heartbeats again."""
         for subscription in client.subscriptions.values():
             self._deliverer.wake(subscription)
 
-    def _leave(self, subscription: Subscription, *, forget: bool) -> None:
+    def _leave(self, subscription: ChannelSubscription, *, forget: bool) -> None:
         """Take a subscription offline if it is durable and not to be forgotten, and else end it."""
         self._detach(subscription)
         if subscription.group is not None:
@@ -345,7 +352,7 @@ class Subscriptions:
         else:
             self._drop(subscription)
 
-    def _detach(self, subscription: Subscription) -> None:
+    def _detach(self, subscription: ChannelSubscription) -> None:
         channel = subscription.channel
         subscription.cancel_timer()
         if subscription.client is not None:
@@ -360,7 +367,7 @@ class Subscriptions:
         if not sharing:
             del channel.by_inbox[subscription.inbox]
 
-    def _leave_group(self, subscription: Subscription, group: QueueGroup, *, forget: bool) -> None:
+    def _leave_group(self, subscription: ChannelSubscription, group: QueueGroup, *, forget: bool) -> None:
         group.members.remove(subscription)
         if group.members:
             heir = group.members[0]
@@ -378,7 +385,7 @@ class Subscriptions:
             del group.channel.groups[group.key]
             self._drop(subscription)
 
-    def _drop(self, subscription: Subscription) -> None:
+    def _drop(self, subscription: ChannelSubscription) -> None:
         channel = subscription.channel
         subscription.removed = True
         subscription.pending = {}
@@ -394,7 +401,7 @@ class Subscriptions:
 
     # -- words -----------------------------------------------------------------------------------------
 
-    def _note(self, what: str, subscription: Subscription) -> None:
+    def _note(self, what: str, subscription: ChannelSubscription) -> None:
         if self._context.note.debugging:
             self._context.note.debug(
                 "[Client:%s] %s, subject=%s, inbox=%s%s%s, subid=%d",
@@ -405,7 +412,7 @@ class Subscriptions:
                 subscription.id,
             )  # fmt: skip
 
-    def _note_start(self, subscription: Subscription, *, resumed: bool) -> None:
+    def _note_start(self, subscription: ChannelSubscription, *, resumed: bool) -> None:
         kind = "durable " if subscription.is_durable else ""
         kind += "queue " if subscription.group is not None else ""
         verb = "Resumed" if resumed else "Started new"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Timer
     from headrace.engine.batches import Gathered
     from headrace.streaming.channels import Channel
-    from headrace.streaming.clients import Client
-    from headrace.streaming.journal import Journal
+    from headrace.streaming.clients import RegisteredClient
+    from headrace.streaming.journal import StreamingJournal
 
 _NS: Final = 1_000_000_000
 GroupKey = tuple[bool, bytes]
@@ -32,7 +32,7 @@ DurableKey = tuple[bytes, bytes]
 """Client and durable name, within a channel."""
 
 
-class Subscription:
+class ChannelSubscription:
     """A member of a channel, alone or in a group. Memory is bounded by its own maxInFlight."""
 
     __slots__ = (
@@ -41,11 +41,11 @@ class Subscription:
         "redeliveries", "removed", "timer", "timer_due", "unsaved_acked", "unsaved_sent",
     )  # fmt: skip
 
-    def __init__(self, identity: int, channel: Channel, journal: Journal) -> None:
+    def __init__(self, identity: int, channel: Channel, journal: StreamingJournal) -> None:
         self.id = identity
         self.channel = channel
         self.journal = journal
-        self.client: Client | None = None
+        self.client: RegisteredClient | None = None
         """The client; None while a durable is offline."""
         self.client_id = b""
         self.inbox = b""
@@ -158,7 +158,7 @@ class Subscription:
         return SubscriptionRecord(self.channel.name, state, set(self.pending))
 
 
-def position_of(members: Sequence[Subscription]) -> DurablePosition:
+def position_of(members: Sequence[ChannelSubscription]) -> DurablePosition:
     """Return the position of a durable subscription, or of the members of a durable queue group together."""
     pending: set[int] = set()
     for member in members:
@@ -184,8 +184,8 @@ class QueueGroup:
         """The name as stored: `durable:group` for a durable one."""
         self.durable = durable
         self.last_sent = 0
-        self.members: list[Subscription] = []
-        self.shadow: Subscription | None = None
+        self.members: list[ChannelSubscription] = []
+        self.shadow: ChannelSubscription | None = None
         """The last member that closed: what it had pending waits in it for the next to join."""
 
     @property
@@ -199,13 +199,13 @@ class QueueGroup:
             return 0
         return sum(member.room for member in self.members)
 
-    def best(self, *, force: bool = False) -> Subscription | None:
+    def best(self, *, force: bool = False) -> ChannelSubscription | None:
         """The member with the least pending among those neither stalled nor failing.
 
         When there is none: the first member if it has room, or in any case when forced. The head of the list
         goes to its end when it was chosen, so that equals take turns.
         """
-        chosen: Subscription | None = None
+        chosen: ChannelSubscription | None = None
         least = 0
         for member in self.members:
             if member.client is None or not member.ready or member.failing:
@@ -219,12 +219,12 @@ class QueueGroup:
             self.members.append(self.members.pop(0))
         return chosen
 
-    def _first(self, *, force: bool) -> Subscription | None:
-        candidates: Iterable[Subscription] = (member for member in self.members if member.ready)
+    def _first(self, *, force: bool) -> ChannelSubscription | None:
+        candidates: Iterable[ChannelSubscription] = (member for member in self.members if member.ready)
         if not force:
             candidates = (member for member in candidates if member.room > 0)
         return next(iter(candidates), None)
 
-    def holder(self, sequence: int) -> Subscription | None:
+    def holder(self, sequence: int) -> ChannelSubscription | None:
         """The member in which the message is pending."""
         return next((member for member in self.members if sequence in member.pending), None)

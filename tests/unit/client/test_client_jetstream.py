@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.blocking import Message
+from headrace.client.blocking import ReceivedMessage
 from headrace.client.codec import FrameParser, MessageBatch
 from headrace.client.errors import (
     ClientTimeoutError,
@@ -71,12 +71,12 @@ class Script:
         self.is_open = True
         self._arrived: list[MessageBatch] = []
 
-    def request(self, subject: str, data: bytes, *, timeout: float) -> Message:
+    def request(self, subject: str, data: bytes, *, timeout: float) -> ReceivedMessage:
         self.asked.append((subject, json.loads(data or b"{}")))
         answer = next(answer for part, answer in self.answers.items() if part in subject)
         if isinstance(answer, Exception):
             raise answer
-        return Message("r", answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+        return ReceivedMessage("r", answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
     def new_inbox(self) -> bytes:
         return b"_INBOX.1"

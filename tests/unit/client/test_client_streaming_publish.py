@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.client.blocking import Message
+from headrace.client.blocking import ReceivedMessage
 from headrace.client.streaming_publish import StreamingWire
 from headrace.protocol.stan import ConnectRequest, ConnectResponse
 
@@ -23,9 +23,11 @@ class Line:
         self.subscribed.append(subject)
         return b"%d" % len(self.subscribed)
 
-    def request(self, subject: str, data: bytes, *, timeout: float) -> Message:
+    def request(self, subject: str, data: bytes, *, timeout: float) -> ReceivedMessage:
         self.requests.append(ConnectRequest.decode(data))
-        return Message(subject, ConnectResponse(pub_prefix=b"_STAN.pub", close_requests=b"_STAN.c").encode())
+        return ReceivedMessage(
+            subject, ConnectResponse(pub_prefix=b"_STAN.pub", close_requests=b"_STAN.c").encode()
+        )
 
 
 def test_heartbeats_come_where_the_connection_may_listen_and_stay_there() -> None:

@@ -18,7 +18,7 @@ from headrace.engine.s2 import Stream, encode_block
 from headrace.importing.errors import SourceUnusable
 from headrace.jetstream.importing import block_files
 from headrace.jetstream.importing.crypt import Keys
-from headrace.jetstream.importing.importer import ImportReport, import_store
+from headrace.jetstream.importing.importer import JetStreamImportReport, import_store
 from headrace.jetstream.importing.reader import open_store
 from headrace.jetstream.state.records import AccountChanges
 from headrace.log.store import FileStore
@@ -39,7 +39,7 @@ def keep(tmp_path: Path) -> Path:
     return tmp_path / "store" / "$G" / "streams" / "KEEP"
 
 
-def imported(keep: Path) -> ImportReport:
+def imported(keep: Path) -> JetStreamImportReport:
     """All of it, with what a server would read of it afterwards."""
     target = FileStore(keep.parents[3] / "target")
     report = import_store(open_store(keep.parents[2], Keys()), target)
@@ -48,7 +48,7 @@ def imported(keep: Path) -> ImportReport:
     return report
 
 
-def said(report: ImportReport) -> list[str]:
+def said(report: JetStreamImportReport) -> list[str]:
     return [str(finding) for finding in report.all_findings]
 
 

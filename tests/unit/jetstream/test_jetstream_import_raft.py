@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.engine.s2 import encode_block
-from headrace.jetstream.importing.model import Extent, SourceMessage
+from headrace.jetstream.importing.model import Extent, SourceStreamMessage
 from headrace.jetstream.importing.raft_consumers import replayed
 from headrace.jetstream.importing.raft_log import _entries
 from headrace.jetstream.importing.raft_streams import read_tail
@@ -96,7 +96,7 @@ def test_a_message_is_read_as_it_was_sent() -> None:
     data = message(60, b"a.b", b"payload", b"id")
     found = read_tail(Logs((4, data)), "$G", "S", Extent(1, 5, 50))  # type: ignore[arg-type]
 
-    assert found.messages == [SourceMessage(6, 60, b"a.b", HEADERS % b"id", b"payload")]
+    assert found.messages == [SourceStreamMessage(6, 60, b"a.b", HEADERS % b"id", b"payload")]
 
 
 @pytest.mark.parametrize("kind", [4, 14, 16, 17, 6])

@@ -17,7 +17,7 @@ from headrace.importing.errors import ImportFailed, SourceUnusable
 from headrace.importing.findings import Finding
 from headrace.jetstream.importing.crypt import Keys, NoKey
 from headrace.jetstream.importing.importer import import_store
-from headrace.jetstream.importing.model import SourceMessage
+from headrace.jetstream.importing.model import SourceStreamMessage
 from headrace.jetstream.importing.reader import SourceStream, open_store
 from headrace.jetstream.state.records import AccountChanges
 from headrace.log.store import FileStore
@@ -37,14 +37,14 @@ def stream_of(store: Path, name: str = "KEEP") -> SourceStream:
     return next(stream for stream in open_store(store, KEYS).streams if stream.config.name == name)
 
 
-def read(stream: SourceStream) -> tuple[list[SourceMessage], list[Finding], Any]:
+def read(stream: SourceStream) -> tuple[list[SourceStreamMessage], list[Finding], Any]:
     reading = stream.messages()
     items = list(reading.items())
     findings = [*stream.findings, *(item for item in items if isinstance(item, Finding))]
-    return [item for item in items if isinstance(item, SourceMessage)], findings, reading
+    return [item for item in items if isinstance(item, SourceStreamMessage)], findings, reading
 
 
-def kept(store: Path) -> tuple[list[SourceMessage], list[Finding], Any]:
+def kept(store: Path) -> tuple[list[SourceStreamMessage], list[Finding], Any]:
     return read(stream_of(store))
 
 

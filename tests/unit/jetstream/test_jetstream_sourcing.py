@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.js_account import SECOND, Place
-from headrace.jetstream.sourcing.origin import Origin, identity_of, index_name, noted, short_hash
+from headrace.jetstream.sourcing.origin import SourceOrigin, identity_of, index_name, noted, short_hash
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.configs import (
     External,
@@ -74,7 +74,7 @@ def test_headers_that_say_no_source(text: str) -> None:
 
 
 def test_what_is_noted_is_read_again() -> None:
-    source = Origin(StreamSource(name="O", filter_subject="o.*"))
+    source = SourceOrigin(StreamSource(name="O", filter_subject="o.*"))
     headers = source.headers_here(
         header(A="1", Nats_Stream_Source="P 9 > >", Nats_Expected_Stream="O"), b"o.a", 7, "id"
     )

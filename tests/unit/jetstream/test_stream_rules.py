@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
-from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.reservations import StorageRoom
 from headrace.jetstream.stream.rules import (
     StreamContext,
     check_new_stream,
@@ -44,7 +44,7 @@ def context(
     reserved: int = 0,
 ) -> StreamContext:
     tiers = Tiers() if limits is None else Tiers({UNTIERED: limits})
-    room = Room(tiers, settings or ServerSettings(), StreamConfigs(streams), reserved, reserved)
+    room = StorageRoom(tiers, settings or ServerSettings(), StreamConfigs(streams), reserved, reserved)
     return StreamContext("S", room, consumers or {})
 
 
@@ -321,7 +321,7 @@ def test_limits_of_the_server() -> None:
 
 
 def test_account_without_a_tier_for_it_has_no_streams() -> None:
-    room = Room(Tiers({"R3": AccountLimits()}))
+    room = StorageRoom(Tiers({"R3": AccountLimits()}))
 
     assert refusal(PLAIN, StreamContext("S", room)).err_code == 10120
 

@@ -98,6 +98,6 @@ def test_a_client_that_may_come_back_takes_little() -> None:
         named = Counter({kind.__name__: count for kind, count in grown.items()})
 
         assert clients(server) == CROWD + 1
-        assert named["Client"] == named["Subscription"] == CROWD
+        assert named["RegisteredClient"] == named["ChannelSubscription"] == CROWD
         assert named["Context"] < CROWD
         assert sum(grown.values()) < MOST_OBJECTS * CROWD, grown.most_common(12)

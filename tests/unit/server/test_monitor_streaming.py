@@ -23,10 +23,10 @@ from headrace.server.monitor.streaming import NotFoundError, channelsz, clientsz
 from headrace.streaming.service import StreamingService
 from headrace.streaming.snapshot import (
     ChannelSnapshot,
+    ChannelSubscriptionSnapshot,
     ClientSnapshot,
-    ServerSnapshot,
     StoreSnapshot,
-    SubscriptionSnapshot,
+    StreamingSnapshot,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ LIMITS = StoreLimits(
 )
 
 
-def subscription(client_id: str, **changes: Any) -> SubscriptionSnapshot:
+def subscription(client_id: str, **changes: Any) -> ChannelSubscriptionSnapshot:
     values: dict[str, Any] = {
         "client_id": client_id,
         "inbox": "_INBOX.x",
@@ -58,7 +58,7 @@ def subscription(client_id: str, **changes: Any) -> SubscriptionSnapshot:
         "pending_count": 2,
         "is_stalled": False,
     }
-    return SubscriptionSnapshot(**{**values, **changes})
+    return ChannelSubscriptionSnapshot(**{**values, **changes})
 
 
 PLAIN = subscription("me")
@@ -74,8 +74,8 @@ class Sample:
     state: str = "STANDALONE"
     gone: set[str] = field(default_factory=set)
 
-    def snapshot_server(self) -> ServerSnapshot:
-        return ServerSnapshot(
+    def snapshot_server(self) -> StreamingSnapshot:
+        return StreamingSnapshot(
             "test-cluster", "ID", self.state, "", "", NOW_NS, START_NS, self.clients, 4, self.channels,
             30, 300, 5, 50, 6, 60, "group", 1,
         )  # fmt: skip
@@ -328,7 +328,7 @@ def test_long_listing_is_complete() -> None:
 
 def test_store_that_fails_is_500_with_the_reason() -> None:
     class Broken(Sample):
-        def snapshot_server(self) -> ServerSnapshot:
+        def snapshot_server(self) -> StreamingSnapshot:
             raise StorageError("disk is gone")
 
     ((status, _, body),) = fetch(Broken(), "/streaming/serverz")

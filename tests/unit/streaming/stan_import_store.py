@@ -14,7 +14,7 @@ from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.streaming.importing.model import SourceMessage
+    from headrace.streaming.importing.model import SourceChannelMessage
     from headrace.streaming.importing.reader import SourceChannel
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -137,7 +137,7 @@ def durable(identity: int, client_id: bytes = b"me", name: bytes = b"d", **more:
     )
 
 
-def read_all(channel: SourceChannel) -> tuple[list[SourceMessage], list[Finding]]:
+def read_all(channel: SourceChannel) -> tuple[list[SourceChannelMessage], list[Finding]]:
     """Messages and findings of a channel's message files."""
     items = list(channel.messages().items())
     found = [item for item in items if isinstance(item, Finding)]

@@ -10,8 +10,8 @@ import pytest
 from stan_import_store import GOLDEN, GOLDEN_NAMES, read_all
 
 from headrace.importing.errors import ImportFailed
-from headrace.streaming.importing.model import SourceMessage, SourceSubscription
-from headrace.streaming.importing.reader import SourceStore, open_store
+from headrace.streaming.importing.model import SourceChannelMessage, SourceSubscription
+from headrace.streaming.importing.reader import SourceChannelStore, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CUTS = 8
 _FLIPS = 8
 
-Whole = dict[bytes, list[SourceMessage]]
+Whole = dict[bytes, list[SourceChannelMessage]]
 
 FILES = [
     pytest.param(path.relative_to(GOLDEN), id=str(path.relative_to(GOLDEN)).replace("/", "-"))
@@ -31,7 +31,7 @@ FILES = [
 ]
 
 
-def _read(store: SourceStore) -> tuple[Whole, list[Finding]]:
+def _read(store: SourceChannelStore) -> tuple[Whole, list[Finding]]:
     messages: Whole = {}
     findings = list(store.findings)
     for channel in store.channels:
@@ -41,12 +41,12 @@ def _read(store: SourceStore) -> tuple[Whole, list[Finding]]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> dict[str, tuple[SourceStore, Whole]]:
+def whole() -> dict[str, tuple[SourceChannelStore, Whole]]:
     stores = {name: open_store(GOLDEN / name / "store") for name in GOLDEN_NAMES}
     return {name: (store, _read(store)[0]) for name, store in stores.items()}
 
 
-def _ends_before(path: Path, damage: int, messages: list[SourceMessage]) -> int:
+def _ends_before(path: Path, damage: int, messages: list[SourceChannelMessage]) -> int:
     """How many of a data file's messages end before `damage`, told from its own lengths."""
     data = path.read_bytes()
     offset, count = 4, 0
@@ -59,7 +59,7 @@ def _ends_before(path: Path, damage: int, messages: list[SourceMessage]) -> int:
 
 
 def _check(
-    original: tuple[SourceStore, Whole], path: Path, copy: Path, damage: int, *, verify: bool = True
+    original: tuple[SourceChannelStore, Whole], path: Path, copy: Path, damage: int, *, verify: bool = True
 ) -> list[Finding]:
     """Read a damaged copy of a golden store and hold it against the whole one."""
     before, messages = original
@@ -100,7 +100,9 @@ def _ends(path: Path) -> set[int]:
     return ends
 
 
-def _check_subscriptions(before: SourceStore, after: SourceStore, *, at_end_of_record: bool) -> None:
+def _check_subscriptions(
+    before: SourceChannelStore, after: SourceChannelStore, *, at_end_of_record: bool
+) -> None:
     """Nothing that was not acknowledged is passed over, unless it is the whole subscription that is lost."""
     for one, other in zip(before.channels, after.channels, strict=True):
         expected = {s.state.id: s for s in one.subscriptions}
@@ -118,7 +120,9 @@ def _check_pending(expected: SourceSubscription, got: SourceSubscription) -> Non
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_cut_at_any_offset(file: Path, tmp_path: Path, whole: dict[str, tuple[SourceStore, Whole]]) -> None:
+def test_cut_at_any_offset(
+    file: Path, tmp_path: Path, whole: dict[str, tuple[SourceChannelStore, Whole]]
+) -> None:
     name = file.parts[0]
     copy = tmp_path / "store"
     shutil.copytree(GOLDEN / name / "store", copy)
@@ -134,7 +138,7 @@ def test_cut_at_any_offset(file: Path, tmp_path: Path, whole: dict[str, tuple[So
 
 @pytest.mark.parametrize("file", FILES)
 def test_bytes_changed_at_any_offset(
-    file: Path, tmp_path: Path, whole: dict[str, tuple[SourceStore, Whole]]
+    file: Path, tmp_path: Path, whole: dict[str, tuple[SourceChannelStore, Whole]]
 ) -> None:
     name = file.parts[0]
     copy = tmp_path / "store"
@@ -160,7 +164,7 @@ def test_bytes_changed_at_any_offset(
 
 @pytest.mark.parametrize("name", ["clean", "sliced"])
 def test_bytes_overwritten_inserted_and_removed(
-    name: str, tmp_path: Path, whole: dict[str, tuple[SourceStore, Whole]]
+    name: str, tmp_path: Path, whole: dict[str, tuple[SourceChannelStore, Whole]]
 ) -> None:
     """Whole runs of bytes: records swallowed, shifted, overwritten by zeros or noise."""
     copy = tmp_path / "store"

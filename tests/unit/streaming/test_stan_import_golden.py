@@ -9,12 +9,12 @@ from stan_import_store import GOLDEN, GOLDEN_NAMES, read_all, truth
 
 from headrace.protocol.stan import ClientInfo, ServerInfo
 from headrace.streaming.importing.checksums import IEEE
-from headrace.streaming.importing.reader import SourceStore, open_store
+from headrace.streaming.importing.reader import SourceChannelStore, open_store
 
 _THROUGH_A_DOUBLE = 512
 
 
-def _golden(name: str) -> SourceStore:
+def _golden(name: str) -> SourceChannelStore:
     return open_store(GOLDEN / name / "store")
 
 

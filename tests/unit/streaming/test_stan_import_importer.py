@@ -28,7 +28,7 @@ from headrace.importing.findings import Severity
 from headrace.log.port import MessageLog, NewMessage, StoredMessage
 from headrace.log.store import FileStore, LogStore, MemoryStore
 from headrace.protocol.stan import ServerInfo, SubState
-from headrace.streaming.importing.importer import ImportReport, import_store
+from headrace.streaming.importing.importer import StreamingImportReport, import_store
 from headrace.streaming.importing.reader import open_store
 from headrace.streaming.state import STATE_LOG, load_state
 
@@ -69,7 +69,7 @@ def _snapshot(directory: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
-def _golden(name: str, target: LogStore) -> ImportReport:
+def _golden(name: str, target: LogStore) -> StreamingImportReport:
     return import_store(open_store(GOLDEN / name / "store"), target)
 
 
@@ -500,7 +500,9 @@ def test_another_cluster_id_than_the_stores_is_refused(memory: MemoryStore) -> N
 # -- subscriptions whose client is gone
 
 
-def _state_of(tmp_path: Path, *states: SubState, clients: tuple[bytes, ...] = (b"me",)) -> ImportReport:
+def _state_of(
+    tmp_path: Path, *states: SubState, clients: tuple[bytes, ...] = (b"me",)
+) -> StreamingImportReport:
     writer = _channel()
     for state in states:
         writer.new(state)

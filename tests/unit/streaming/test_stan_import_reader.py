@@ -25,7 +25,7 @@ from headrace.importing.findings import Finding, Severity
 from headrace.importing.source_guard import LOCK_FILE, SourceGuard
 from headrace.protocol.stan import ClientDelete, MsgProto
 from headrace.streaming.importing.checksums import CASTAGNOLI, IEEE, KOOPMAN, Checksum
-from headrace.streaming.importing.reader import SourceChannel, SourceStore, open_store
+from headrace.streaming.importing.reader import SourceChannel, SourceChannelStore, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def _foo(
     return writer
 
 
-def _channel(store: SourceStore) -> SourceChannel:
+def _channel(store: SourceChannelStore) -> SourceChannel:
     (channel,) = store.channels
     return channel
 

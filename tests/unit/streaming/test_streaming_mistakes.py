@@ -18,8 +18,8 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
 )
 from headrace.streaming.administration import Administration
-from headrace.streaming.clients import Clients
-from headrace.streaming.replaying import Replay, Replays
+from headrace.streaming.clients import ClientRegistry
+from headrace.streaming.replaying import Replays, ServedReplay
 from headrace.streaming.subscribing import Subscriptions
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def raising(*_arguments: object) -> Any:
 
 
 REQUESTS: Final[list[tuple[type, str, Callable[[World], bytes], type]]] = [
-    (Clients, "connect", lambda world: world.service._info.discovery, ConnectResponse),
-    (Clients, "ping", lambda world: world.service._info.discovery + b".pings", PingResponse),
-    (Clients, "close_request", lambda world: world.service._info.close, CloseResponse),
+    (ClientRegistry, "connect", lambda world: world.service._info.discovery, ConnectResponse),
+    (ClientRegistry, "ping", lambda world: world.service._info.discovery + b".pings", PingResponse),
+    (ClientRegistry, "close_request", lambda world: world.service._info.close, CloseResponse),
     (Subscriptions, "subscribe", lambda world: world.service._info.subscribe, SubscriptionResponse),
     (Subscriptions, "unsubscribe", lambda world: world.service._info.unsubscribe, SubscriptionResponse),
     (Subscriptions, "close", lambda world: world.service._info.sub_close, SubscriptionResponse),
@@ -80,7 +80,7 @@ def test_administrator_is_answered(verb: bytes, monkeypatch: pytest.MonkeyPatch)
     assert len(world.host.mistakes) == 1
 
 
-@pytest.mark.parametrize(("part", "method"), [(Replays, "receive"), (Replay, "send_page")])
+@pytest.mark.parametrize(("part", "method"), [(Replays, "receive"), (ServedReplay, "send_page")])
 def test_reader_of_a_replay_is_told(part: type, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, method, raising)
     world = World()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.jetstream.consumer.rules import ConsumerContext
-from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.reservations import StorageRoom
 from headrace.jetstream.stream.rules import StreamContext
 from headrace.protocol.jetstream.configs import Storage
 
@@ -36,8 +36,8 @@ class _Configs(Mapping[str, "ConsumerConfig"]):
         return len(self._consumers)
 
 
-def room(account: AccountJetStream) -> Room:
-    return Room(
+def room(account: AccountJetStream) -> StorageRoom:
+    return StorageRoom(
         tiers=account.quota.tiers,
         settings=account.settings,
         streams=account.configs,

@@ -50,7 +50,7 @@ class DamagedRange(NamedTuple):
     is_cut: bool
 
 
-class Block(NamedTuple):
+class MessageBlock(NamedTuple):
     """A block as it was read. `found`: parts of the file that could not even be made plain."""
 
     records: list[tuple[int, int, int, bytes, bytes, bytes]]
@@ -88,18 +88,18 @@ class BlockFiles:
         except OSError as error:
             raise _unreadable(error) from error
 
-    def read(self, number: int, *, bodies: bool = True) -> Block:
+    def read(self, number: int, *, bodies: bool = True) -> MessageBlock:
         """Read a block. Raises: SourceUnusable when the disk fails."""
         data = read_file(self._path(number))
         key = hashlib.sha256(f"{self._stream}-{number}".encode()).digest()
         try:
             plain, chunks = decompressed(self._deciphered(number, data))
         except (WrongKey, ValueError) as error:
-            return Block([], [], len(data), b"", [self._damage(number, str(error), 0, len(data))])
+            return MessageBlock([], [], len(data), b"", [self._damage(number, str(error), 0, len(data))])
         records, places = message_blocks.scan(key, plain, bodies)
         checksum = plain[-_CHECKSUM:].rjust(_CHECKSUM, b"\0")
         found = [self._damage(number, "a compressed part is damaged", *chunk) for chunk in chunks]
-        return Block(records, [DamagedRange(*place) for place in places], len(data), checksum, found)
+        return MessageBlock(records, [DamagedRange(*place) for place in places], len(data), checksum, found)
 
     def _damage(self, number: int, text: str, offset: int, length: int) -> Finding:
         return Finding(Severity.DAMAGED, self.name(number), text, offset, length)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from headrace.importing.progress import ImportProgress
-    from headrace.jetstream.importing.model import SourceMessage
-    from headrace.jetstream.importing.reader import SourceStore, SourceStream
+    from headrace.jetstream.importing.model import SourceStreamMessage
+    from headrace.jetstream.importing.reader import SourceStream, SourceStreamStore
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
 
@@ -59,7 +59,7 @@ class StreamReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(ImportOutcome):
+class JetStreamImportReport(ImportOutcome):
     """The outcome for a whole store."""
 
     streams: list[StreamReport]
@@ -72,13 +72,13 @@ class ImportReport(ImportOutcome):
 
 
 def import_store(
-    source: SourceStore, target: LogStore, progress: Callable[[ImportProgress], None] = lambda _: None
-) -> ImportReport:
+    source: SourceStreamStore, target: LogStore, progress: Callable[[ImportProgress], None] = lambda _: None
+) -> JetStreamImportReport:
     """Bring everything of `source` into `target`, which is empty; durable when it returns.
 
     Raises: ImportFailed, LogError; what was written until then is of no use.
     """
-    report = ImportReport([], list(source.findings))
+    report = JetStreamImportReport([], list(source.findings))
     meter = ImportMeter(progress)
     states: dict[str, AccountState] = {}
     for stream in source.streams:
@@ -155,7 +155,7 @@ class _Stream:
                     recovery.acknowledge(number, sequence)
             self.report.pending += len(consumer.state.pending)
 
-    def _note_source(self, message: SourceMessage) -> None:
+    def _note_source(self, message: SourceStreamMessage) -> None:
         """Note how far a source was, by the header of a message that came from it, also a deleted one."""
         said = noted(message.headers) if message.headers else None
         known = self._positions.get(said.index_name) if said else None
@@ -179,7 +179,7 @@ class _Stream:
         if batch:
             yield first, batch
 
-    def _messages(self) -> Iterator[SourceMessage]:
+    def _messages(self) -> Iterator[SourceStreamMessage]:
         """The source's messages; findings go to the report."""
         for item in self._reading.items():
             if isinstance(item, Finding):
@@ -198,7 +198,7 @@ class _Stream:
         self._meter.tell(self._source.shown)
         self.report.lost += self._reading.lost
 
-    def _lose(self, message: SourceMessage) -> None:
+    def _lose(self, message: SourceStreamMessage) -> None:
         """Its subject would end the line that delivers it: clients would take the rest for another line."""
         self.report.lost += 1
         self.report.findings.append(
@@ -208,7 +208,7 @@ class _Stream:
             )
         )  # fmt: skip
 
-    def _new(self, message: SourceMessage) -> NewMessage:
+    def _new(self, message: SourceStreamMessage) -> NewMessage:
         """A message that is older than the one before gets its time: times in a log do not go back."""
         time_ns = max(message.time_ns, self._last_time, 1)
         self._turned_back += time_ns != message.time_ns

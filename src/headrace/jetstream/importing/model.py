@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 
-class SourceMessage(NamedTuple):
+class SourceStreamMessage(NamedTuple):
     """A message as the store has it; `time_ns` since 1970 UTC, `headers` the block of the wire."""
 
     sequence: int

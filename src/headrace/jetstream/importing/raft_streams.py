@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.engine.s2 import decode_block
 from headrace.importing.findings import Finding, Severity
-from headrace.jetstream.importing.model import SourceMessage
+from headrace.jetstream.importing.model import SourceStreamMessage
 from headrace.jetstream.importing.raft_log import HOME
 from headrace.jetstream.importing.stream_index import Varints
 from headrace.jetstream.stream.dedupe import MSG_ID
@@ -44,7 +44,7 @@ class Tail(NamedTuple):
     One without a subject stands for a sequence without a message.
     """
 
-    messages: list[SourceMessage]
+    messages: list[SourceStreamMessage]
     deleted: set[int]
     findings: list[Finding]
 
@@ -98,7 +98,7 @@ def _whole(kind: int, data: bytes, waiting: dict[bytes, list[bytes]]) -> list[by
     return waiting.pop(data[2 : 2 + size]) if kind == _BATCH_END else []
 
 
-def _message(data: bytes) -> SourceMessage:
+def _message(data: bytes) -> SourceStreamMessage:
     """Return the message that an entry of a stream's raft log stores. Raises: ValueError."""
     reader = Varints(data, _HEAD)
     time_ns = int.from_bytes(reader.bytes(8), "little")
@@ -106,10 +106,10 @@ def _message(data: bytes) -> SourceMessage:
         raise ValueError("a time is impossible")
     subject, _reply, headers = (reader.bytes(int.from_bytes(reader.bytes(2), "little")) for _ in range(3))
     payload = reader.bytes(int.from_bytes(reader.bytes(4), "little"))
-    return SourceMessage(0, time_ns, subject, headers, payload)
+    return SourceStreamMessage(0, time_ns, subject, headers, payload)
 
 
-def _numbered(messages: list[SourceMessage], last: int) -> Iterator[SourceMessage]:
+def _numbered(messages: list[SourceStreamMessage], last: int) -> Iterator[SourceStreamMessage]:
     """Yield messages with the sequences that a server gives them when it stores them."""
     seen: set[bytes] = set()
     for message in messages:

@@ -65,7 +65,7 @@ class SourceStream(Struct, frozen=True):
         )
 
 
-class SourceStore(Struct, frozen=True):
+class SourceStreamStore(Struct, frozen=True):
     """A whole store. `findings`: streams that cannot be read at all."""
 
     directory: Path
@@ -73,7 +73,7 @@ class SourceStore(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def open_store(directory: Path, keys: Keys) -> SourceStore:
+def open_store(directory: Path, keys: Keys) -> SourceStreamStore:
     """Read a store but for its messages. `directory`: the server's `store_dir`, or `jetstream` in it.
 
     Raises: SourceUnusable when there is no such store, or nothing of it can be read; NoKey.
@@ -101,7 +101,7 @@ def open_store(directory: Path, keys: Keys) -> SourceStore:
     if not streams:
         hint = "is the key another one?" if wrong_keys == len(findings) else "nothing can be imported"
         raise SourceUnusable(f"{findings[0]}, and so is every other: {hint}")
-    return SourceStore(home, tuple(streams), tuple(findings))
+    return SourceStreamStore(home, tuple(streams), tuple(findings))
 
 
 def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:

@@ -18,13 +18,13 @@ from headrace.engine import message_blocks
 from headrace.importing.findings import Finding, Severity
 from headrace.jetstream.importing.block_files import BlockFiles, read_file
 from headrace.jetstream.importing.crypt import WrongKey
-from headrace.jetstream.importing.model import Extent, SourceMessage
+from headrace.jetstream.importing.model import Extent, SourceStreamMessage
 from headrace.jetstream.importing.stream_index import FILE, BadIndex, Deleted, read_index, without_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from headrace.jetstream.importing.block_files import Block
+    from headrace.jetstream.importing.block_files import MessageBlock
     from headrace.jetstream.importing.crypt import Opened
     from headrace.jetstream.importing.raft_streams import Tail
     from headrace.jetstream.importing.stream_index import BlockState, StreamIndex
@@ -55,11 +55,11 @@ class StreamMessages:
         self.lost = 0
         self.extent = Extent(0, 0, 0)
         self.deleted: set[int] = set()
-        self.passed_over: Callable[[SourceMessage], object] = lambda _message: None
+        self.passed_over: Callable[[SourceStreamMessage], object] = lambda _message: None
         """The function that is told of messages that are in the blocks and deleted."""
         self._behind = behind
 
-    def items(self) -> Iterator[SourceMessage | Finding]:
+    def items(self) -> Iterator[SourceStreamMessage | Finding]:
         """Yield messages in order, and findings where they are.
 
         Raises: SourceUnusable when the disk fails.
@@ -79,7 +79,7 @@ class StreamMessages:
         if self._behind is not None:
             yield from self._not_stored(self._behind(self.extent))
 
-    def _not_stored(self, tail: Tail) -> Iterator[SourceMessage | Finding]:
+    def _not_stored(self, tail: Tail) -> Iterator[SourceStreamMessage | Finding]:
         """Yield the messages that only the log of the Raft group has."""
         self.deleted |= tail.deleted
         yield from tail.findings
@@ -115,7 +115,7 @@ class StreamMessages:
         last = self._files.read(index.last_block, bodies=False)
         return last.checksum == index.last_checksum
 
-    def _indexed(self, state: BlockState) -> Iterator[SourceMessage | Finding]:
+    def _indexed(self, state: BlockState) -> Iterator[SourceStreamMessage | Finding]:
         block = self._files.read(state.number)
         found: set[int] = set()
         for message in _rising(block, 0):
@@ -128,7 +128,9 @@ class StreamMessages:
         yield from self._found(block, state.number, missing)
         self.position += block.size
 
-    def _found(self, block: Block, number: int, missing: Iterator[tuple[int, int]]) -> Iterator[Finding]:
+    def _found(
+        self, block: MessageBlock, number: int, missing: Iterator[tuple[int, int]]
+    ) -> Iterator[Finding]:
         """Yield the faults of a block, and the missing sequences that it should have."""
         lost = list(missing)
         self.lost += sum(last - first + 1 for first, last in lost)
@@ -147,7 +149,7 @@ class StreamMessages:
 
     # -- without -----------------------------------------------------------------------------------------
 
-    def _rebuilt(self, index: StreamIndex | None) -> Iterator[SourceMessage | Finding]:
+    def _rebuilt(self, index: StreamIndex | None) -> Iterator[SourceStreamMessage | Finding]:
         """An index that is older than the blocks still knows how far the stream was.
 
         Where a block is damaged, it also knows what was in it; elsewhere it is not asked, as a sequence may
@@ -193,7 +195,7 @@ def _says_gone(state: BlockState, sequence: int) -> bool:
     return sequence < state.first or sequence in state.deleted
 
 
-def _missing(block: Block, state: BlockState | None, known: set[int]) -> Iterator[tuple[int, int]]:
+def _missing(block: MessageBlock, state: BlockState | None, known: set[int]) -> Iterator[tuple[int, int]]:
     """Ranges of sequences that a damaged block had, as far as they can be known, but for those in `known`.
 
     They are between the records before and after a damaged place, or the index lists them.
@@ -228,17 +230,17 @@ def _gaps(first: int, last: int, held: Iterable[int]) -> Iterator[tuple[int, int
         yield first, last
 
 
-def _rising(block: Block, before: int) -> Iterator[SourceMessage]:
+def _rising(block: MessageBlock, before: int) -> Iterator[SourceStreamMessage]:
     """The messages of a block whose sequences go up, from behind `before` on."""
     for kind, sequence, time_ns, subject, headers, payload in block.records:
         if kind == message_blocks.DELETES or sequence <= before:
             continue
         before = sequence
         if kind == message_blocks.MESSAGE:
-            yield SourceMessage(sequence, time_ns, subject, headers, payload)
+            yield SourceStreamMessage(sequence, time_ns, subject, headers, payload)
 
 
-def _neighbours(block: Block) -> tuple[list[int], list[int]]:
+def _neighbours(block: MessageBlock) -> tuple[list[int], list[int]]:
     """Return, for each record, the nearest sequences in the stream's order before it and from it on; 0: there
     is none.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.jetstream.ports import Effects, StreamPort
-    from headrace.jetstream.sourcing.origin import Origin
+    from headrace.jetstream.sourcing.origin import SourceOrigin
     from headrace.log.port import StoredMessage
 
     Stored = Callable[[int, int], object]
@@ -61,7 +61,7 @@ class SourceIngest:
     """Messages get sequences of this stream, and say where they come from."""
 
     def __init__(
-        self, stream: StreamPort, origin: Origin, effects: Effects, stored: Stored, failed: Failed
+        self, stream: StreamPort, origin: SourceOrigin, effects: Effects, stored: Stored, failed: Failed
     ) -> None:
         self._stream = stream
         self._effects = effects
@@ -114,7 +114,7 @@ class SourceIngest:
 class MirrorIngest:
     """Messages keep their sequences and times."""
 
-    def __init__(self, stream: StreamPort, origin: Origin) -> None:
+    def __init__(self, stream: StreamPort, origin: SourceOrigin) -> None:
         self._stream = stream
         self._origin = origin
 

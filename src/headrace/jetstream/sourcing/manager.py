@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.jetstream.sourcing.origin import Origin, noted
+from headrace.jetstream.sourcing.origin import SourceOrigin, noted
 from headrace.protocol.jetstream.configs import RetentionPolicy
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class SourceManager:
         if not self._is_started:
             return
         config = self._stream.config
-        wanted = {origin.index_name: origin for origin in map(Origin, _all(config.mirror, config.sources))}
+        wanted = {
+            origin.index_name: origin for origin in map(SourceOrigin, _all(config.mirror, config.sources))
+        }
         for name in set(self._readers) - set(wanted):
             self._readers.pop(name).stop()
         added = {name: self._reader(origin) for name, origin in wanted.items() if name not in self._readers}
@@ -52,7 +54,7 @@ class SourceManager:
         for reader in self._readers.values():
             reader.stop()
 
-    def _reader(self, origin: Origin) -> SourceReader:
+    def _reader(self, origin: SourceOrigin) -> SourceReader:
         is_local = origin.is_local and not self._counts_readers(origin)
         if is_local:
             from headrace.jetstream.sourcing.local_source import (
@@ -64,7 +66,7 @@ class SourceManager:
 
         return RemoteSource(self._stream, origin, self._effects)
 
-    def _counts_readers(self, origin: Origin) -> bool:
+    def _counts_readers(self, origin: SourceOrigin) -> bool:
         """True if the origin removes messages that its consumers have got: then this stream must be one of
         them.
         """

@@ -49,7 +49,7 @@ def noted(headers: bytes) -> Noted | None:
     return Noted(f"{fields[0]} {fields[2]} {fields[3]}", sequence, identity)
 
 
-class Origin:
+class SourceOrigin:
     """One source, or what a mirror mirrors. Raises: TransformError, which the rules have ruled out."""
 
     def __init__(self, source: StreamSource) -> None:

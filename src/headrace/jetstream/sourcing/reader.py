@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Timer
     from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.sourcing.ingest import SourcedIngest
-    from headrace.jetstream.sourcing.origin import Origin
+    from headrace.jetstream.sourcing.origin import SourceOrigin
     from headrace.log.port import StoredMessage
 
 SECOND_NS: Final = 1_000_000_000
@@ -44,7 +44,7 @@ def position_record(stored: int, here: int, identity: str) -> bytes:
 class SourceReader:
     """The reader of one origin. `position`: the last sequence of the origin that was taken or passed over."""
 
-    def __init__(self, stream: StreamPort, origin: Origin, effects: AccountPort) -> None:
+    def __init__(self, stream: StreamPort, origin: SourceOrigin, effects: AccountPort) -> None:
         self.stream: Final = stream
         self.effects: Final = effects
         self.origin: Final = origin

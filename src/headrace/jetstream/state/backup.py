@@ -37,7 +37,7 @@ class Damaged(Exception):
     """A message that is to be in a backup cannot be read."""
 
 
-class State(msgspec.Struct, frozen=True):
+class RestoredState(msgspec.Struct, frozen=True):
     """The fields of `state.json` that a restore needs."""
 
     first_seq: _Number = 0
@@ -142,12 +142,12 @@ def _consumer(consumer: Consumer) -> bytes:
 # -- and back ------------------------------------------------------------------------------------------
 
 
-def read_state(entry: archive.ArchiveEntry) -> State:
+def read_state(entry: archive.ArchiveEntry) -> RestoredState:
     """Read the state of a stream from a backup's entry. Raises: ValueError."""
     if entry.name != STATE:
         raise ValueError("expected state.json first")
     try:
-        return read(State, entry.payload)
+        return read(RestoredState, entry.payload)
     except ValueError as error:
         raise ValueError(f"error in state.json: {error}") from None
 

@@ -31,7 +31,7 @@ What a kill loses is delivered again.
 """
 
 
-class Journal(ChangeWriter):
+class JetStreamJournal(ChangeWriter):
     """The writing side of an account's durable state."""
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.log.port import MessageLog
 
 
-class Recovery:
+class JetStreamRecovery:
     """The recovery of one account after a start."""
 
     def __init__(self, account: AccountJetStream) -> None:

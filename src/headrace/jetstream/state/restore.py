@@ -59,7 +59,7 @@ class Restoring:
         self._account = account
         self._blocks = s2.S2Reader()
         self._entries = archive.ArchiveReader(LARGEST_ENTRY)
-        self._state: backup.State | None = None
+        self._state: backup.RestoredState | None = None
         self._consumers: list[backup.Restored] = []
         self._acceptance = Acceptance(CHECKS, Before(config))
         self._last = 0

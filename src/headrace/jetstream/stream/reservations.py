@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamConfig
 
 
-class Room(Struct):
+class StorageRoom(Struct):
     """The room that streams share. `reserved_*`: bytes set aside by `max_bytes` in all accounts."""
 
     tiers: Tiers = field(default_factory=Tiers)

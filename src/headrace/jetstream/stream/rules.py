@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from headrace.jetstream.sourcing import rules as origin_rules
 from headrace.jetstream.sourcing.rules import EVERYTHING, collide, valid, within
 from headrace.jetstream.stream.extensions import check_extensions
-from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.reservations import StorageRoom
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
 from headrace.protocol.go_json import quoted
@@ -54,7 +54,7 @@ class StreamContext(Struct):
     """
 
     name: str
-    room: Room = field(default_factory=Room)
+    room: StorageRoom = field(default_factory=StorageRoom)
     consumers: Mapping[str, ConsumerConfig] = field(default_factory=dict)
     """The consumers of the stream that is changed."""
 

@@ -15,7 +15,7 @@ from headrace.server.monitor import query as options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.server.monitor.jetstream import AccountStats, JetStreamStats
+    from headrace.server.monitor.jetstream import JetStreamStats, ShownAccount
     from headrace.server.monitor.source import MonitorSource
 
 _NOT_FOUND, _UNAVAILABLE = HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE
@@ -104,7 +104,7 @@ def _missing(stats: JetStreamStats, account: str, stream: str, consumer: str) ->
     return None
 
 
-def _broken(account: AccountStats) -> Iterator[_Failure]:
+def _broken(account: ShownAccount) -> Iterator[_Failure]:
     for stream, reason in account.broken.items():
         error = f"JetStream stream '{account.name} > {stream}' could not be recovered: {reason}"
         yield _Failure(_UNAVAILABLE, "STREAM", error, "unavailable", (account.name, stream))

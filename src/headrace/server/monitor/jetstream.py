@@ -23,7 +23,7 @@ _DYNAMIC: Final = ("_nats.ver", "_nats.level")
 Document = dict[str, Any]
 
 
-class StreamStats(Protocol):
+class ShownStream(Protocol):
     """One stream; `bytes` counts as its state does. `consumers` are the names of those that users see."""
 
     @property
@@ -45,7 +45,7 @@ class StreamStats(Protocol):
         """Return the infos of consumers as the API has them; `direct`: of those for mirrors and sources."""
 
 
-class AccountStats(Protocol):
+class ShownAccount(Protocol):
     """One account. `broken`: streams that could not be recovered or not be written to, and why."""
 
     @property
@@ -59,7 +59,7 @@ class AccountStats(Protocol):
     @property
     def api_errors(self) -> int: ...
     @property
-    def streams(self) -> Sequence[StreamStats]: ...
+    def streams(self) -> Sequence[ShownStream]: ...
     @property
     def broken(self) -> Mapping[str, str]: ...
 
@@ -91,7 +91,7 @@ class JetStreamStats(Protocol):
     @property
     def api_inflight(self) -> int: ...
     @property
-    def accounts(self) -> Sequence[AccountStats]:
+    def accounts(self) -> Sequence[ShownAccount]:
         """Return the statistics of all accounts, by name."""
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from headrace.conf.account_options import AccountOptions
-    from headrace.server.monitor.jetstream import AccountStats, Document, JetStreamStats, StreamStats
+    from headrace.server.monitor.jetstream import Document, JetStreamStats, ShownAccount, ShownStream
     from headrace.server.monitor.source import MonitorSource
 
     Steps = Generator[None, None, Document]
@@ -133,7 +133,7 @@ def _totals(stats: JetStreamStats | None, *, leads: bool) -> Document:
     }
 
 
-def _sums(streams: Sequence[StreamStats]) -> Document:
+def _sums(streams: Sequence[ShownStream]) -> Document:
     return {
         "messages": sum(stream.messages for stream in streams),
         "bytes": sum(stream.bytes for stream in streams),
@@ -142,7 +142,7 @@ def _sums(streams: Sequence[StreamStats]) -> Document:
 
 def _chosen(
     stats: JetStreamStats, account: str, lists: bool, offset: int, limit: int
-) -> Sequence[AccountStats]:
+) -> Sequence[ShownAccount]:
     """Return the accounts to list, the named one first; one that is not there leaves the choice to the other
     options.
     """
@@ -152,7 +152,7 @@ def _chosen(
     return stats.accounts[offset : offset + limit] if limit > 0 else stats.accounts
 
 
-def _detail(account: AccountStats, known: AccountOptions | None, wanted: JszOptions) -> Steps:
+def _detail(account: ShownAccount, known: AccountOptions | None, wanted: JszOptions) -> Steps:
     """Yield the details of one account.
 
     `reserved_…` are the account's limits, -1 as the largest number, as in the Go server.
@@ -183,7 +183,7 @@ def _detail(account: AccountStats, known: AccountOptions | None, wanted: JszOpti
     return document
 
 
-def _stream(stream: StreamStats, said: Document, wanted: JszOptions) -> Document:
+def _stream(stream: ShownStream, said: Document, wanted: JszOptions) -> Document:
     found = {"name": stream.name, **jetstream.configured(said, wanted=wanted.config)}
     document: Document = {name: found[name] for name in _OF_STREAM if name in found}
     for direct, field in ((False, "consumer_detail"), (True, "direct_consumer_detail")):

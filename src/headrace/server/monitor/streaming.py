@@ -64,7 +64,7 @@ class ArchiveStats(Protocol):
     def last_error(self) -> str: ...
 
 
-class ServerStats(Protocol):
+class StreamingStats(Protocol):
     """The service now; times in ns since 1970 UTC. `role` and `node_id` are empty outside of a cluster.
 
     `sync` says when an acknowledged message is on disk: group, interval or never.
@@ -110,7 +110,7 @@ class ServerStats(Protocol):
     def archive(self) -> ArchiveStats | None: ...
 
 
-class ChannelLimits(Protocol):
+class ShownChannelLimits(Protocol):
     """The limits of a channel as configured: 0 is no limit (in `channels`: inherited), nor is a negative
     number.
 
@@ -129,13 +129,13 @@ class ChannelLimits(Protocol):
     def max_inactivity(self) -> float: ...
 
 
-class StoreLimits(ChannelLimits, Protocol):
+class ShownStoreLimits(ShownChannelLimits, Protocol):
     """The limits of the store: those of all channels, and of single ones."""
 
     @property
     def max_channels(self) -> int: ...
     @property
-    def channels(self) -> Mapping[str, ChannelLimits]: ...
+    def channels(self) -> Mapping[str, ShownChannelLimits]: ...
 
 
 class StoreStats(Protocol):
@@ -144,7 +144,7 @@ class StoreStats(Protocol):
     @property
     def type(self) -> str: ...
     @property
-    def limits(self) -> StoreLimits: ...
+    def limits(self) -> ShownStoreLimits: ...
     @property
     def total_msgs(self) -> int: ...
     @property
@@ -225,7 +225,7 @@ class StreamingSource(Protocol):
     `subscriptions` of a client or channel may be empty when they were not asked for.
     """
 
-    def snapshot_server(self) -> ServerStats: ...
+    def snapshot_server(self) -> StreamingStats: ...
 
     def snapshot_store(self) -> StoreStats: ...
 
@@ -396,7 +396,7 @@ def callback(query: Mapping[str, str]) -> str:
     return name
 
 
-def _identity(server: ServerStats) -> dict[str, object]:
+def _identity(server: StreamingStats) -> dict[str, object]:
     return {"cluster_id": server.cluster_id, "server_id": server.server_id, "now": short_time(server.now_ns)}
 
 
@@ -471,7 +471,7 @@ def _subscription(subscription: SubscriptionStats) -> dict[str, object]:
     }
 
 
-def _limits(limits: ChannelLimits) -> dict[str, object]:
+def _limits(limits: ShownChannelLimits) -> dict[str, object]:
     return {
         "max_msgs": limits.max_msgs,
         "max_bytes": limits.max_bytes,

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from headrace.importing.progress import ImportProgress
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
-    from headrace.streaming.importing.model import SourceMessage
-    from headrace.streaming.importing.reader import SourceChannel, SourceStore
+    from headrace.streaming.importing.model import SourceChannelMessage
+    from headrace.streaming.importing.reader import SourceChannel, SourceChannelStore
 
 _BATCH_MESSAGES: Final = 512
 _BATCH_BYTES: Final = 1 << 20
@@ -53,7 +53,7 @@ class ChannelReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(ImportOutcome):
+class StreamingImportReport(ImportOutcome):
     """The outcome of an import.
 
     `state_written` is False when clients and subscriptions were there already.
@@ -72,14 +72,14 @@ class ImportReport(ImportOutcome):
 
 
 def import_store(
-    source: SourceStore,
+    source: SourceChannelStore,
     target: LogStore,
     *,
     cluster_id: bytes = b"",
     progress: Callable[[ImportProgress], None] = lambda _: None,
     before_state: Callable[[], None] = lambda: None,
     release: Callable[[MessageLog], None] = lambda _: None,
-) -> ImportReport:
+) -> StreamingImportReport:
     """Bring everything of `source` into `target`; durable when it returns.
 
     `before_state` is called when all messages are durable and nothing else is written; it may raise to stop
@@ -96,7 +96,7 @@ def import_store(
     present = _present(source, target)
     meter = ImportMeter(progress)
     channels = [_Channel(channel, target, state, meter) for channel in source.channels]
-    report = ImportReport(
+    report = StreamingImportReport(
         cluster_id=_text(state.server.cluster_id if state.server else b""),
         channels=[channel.report for channel in channels],
         clients=len(state.clients),
@@ -128,7 +128,7 @@ def _compare_state(existing: ServiceState, wanted: ServiceState) -> bool:
     return True
 
 
-def _present(source: SourceStore, target: LogStore) -> set[bytes]:
+def _present(source: SourceChannelStore, target: LogStore) -> set[bytes]:
     """The channels that the target has. Raises: TargetDiverged."""
     present = set(target.names()) - {STATE_LOG}
     strangers = present - {channel.name for channel in source.channels}
@@ -148,7 +148,7 @@ class _Channel:
         self._meter = meter
         self._reading = channel.messages()
         self._items = self._messages()
-        self._next: SourceMessage | None = None
+        self._next: SourceChannelMessage | None = None
         self._last_time = 0
         self._turned_back = 0
         self._sealed = self._open = 0
@@ -217,12 +217,12 @@ class _Channel:
             self._finish(log)
         return log
 
-    def _missing(self) -> Iterator[SourceMessage]:
+    def _missing(self) -> Iterator[SourceChannelMessage]:
         if self._next is not None:
             yield self._next
         yield from self._items
 
-    def _messages(self) -> Iterator[SourceMessage]:
+    def _messages(self) -> Iterator[SourceChannelMessage]:
         """The source's messages; findings go to the report, times that go back are held."""
         for item in self._reading.items():
             if isinstance(item, Finding):
@@ -277,7 +277,7 @@ def _stored(log: MessageLog, diverged: Callable[[str], TargetDiverged]) -> Itera
         sequence = max(page.next_sequence, sequence + 1)
 
 
-def _kept(message: SourceMessage | StoredMessage) -> tuple[int, bytes, bytes]:
+def _kept(message: SourceChannelMessage | StoredMessage) -> tuple[int, bytes, bytes]:
     return message.time_ns, message.reply, message.payload
 
 

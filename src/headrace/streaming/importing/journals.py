@@ -105,7 +105,7 @@ def _next_record(file: ByteFile, damage: int, kinds: range, checksum: Checksum |
     return file.size
 
 
-class Clients:
+class ClientsJournal:
     """The registered clients after replaying `clients.dat`."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class _Row(Struct):
     last_sent: int = 0
 
 
-class Subscriptions:
+class SubscriptionsJournal:
     """A channel's subscriptions after replaying its `subs.dat`.
 
     A sequence above `highest` is damage (without checksums; with them nothing is above).

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.protocol.stan import SubState
 
 
-class SourceMessage(NamedTuple):
+class SourceChannelMessage(NamedTuple):
     """A message as the store has it; `time_ns` since 1970 UTC."""
 
     sequence: int

@@ -19,7 +19,7 @@ from headrace.importing.findings import Finding, Severity
 from headrace.protocol.stan import ClientInfo, ServerInfo
 from headrace.streaming.importing.checksums import Checksum, detect
 from headrace.streaming.importing.detecting import SERVER_FILE, SUBSCRIPTIONS_FILE
-from headrace.streaming.importing.journals import Clients, Subscriptions
+from headrace.streaming.importing.journals import ClientsJournal, SubscriptionsJournal
 from headrace.streaming.importing.records import (
     HEADER,
     INDEX,
@@ -66,7 +66,7 @@ class SourceChannel(Struct, frozen=True):
         return ChannelMessages(self.directory, self.name, self.checksum)
 
 
-class SourceStore(Struct, frozen=True):
+class SourceChannelStore(Struct, frozen=True):
     """A whole store. `server` is None when its file is damaged or missing, as a finding tells."""
 
     directory: Path
@@ -80,7 +80,9 @@ class SourceStore(Struct, frozen=True):
     """No client can be missing: their file has no damage."""
 
 
-def open_store(directory: Path, checksum: Checksum | None = None, *, verify: bool = True) -> SourceStore:
+def open_store(
+    directory: Path, checksum: Checksum | None = None, *, verify: bool = True
+) -> SourceChannelStore:
     """Read a store but for its messages.
 
     Checksums are found out unless `checksum` names one; `verify` False reads without any. Raises:
@@ -104,12 +106,12 @@ def open_store(directory: Path, checksum: Checksum | None = None, *, verify: boo
         text = "no known checksum fits, so damage inside payloads cannot be told"
         findings.append(Finding(Severity.NOTE, shown_name(directory), text))
     server = _read_server(directory, checksum, findings)
-    clients = Clients()
+    clients = ClientsJournal()
     if (directory / _CLIENTS).is_file():
         clients.replay(directory / _CLIENTS, _CLIENTS, checksum)
     else:
         clients.findings.append(Finding(Severity.MISSING, _CLIENTS, "the file is missing"))
-    return SourceStore(
+    return SourceChannelStore(
         directory=directory,
         checksum=checksum,
         server=server,
@@ -177,7 +179,9 @@ def _read_server(directory: Path, checksum: Checksum | None, findings: list[Find
 
 def _read_channel(path: Path, checksum: Checksum | None) -> SourceChannel:
     name = os.fsencode(path.name)
-    subscriptions = Subscriptions() if checksum is not None else Subscriptions(_highest(path, name))
+    subscriptions = (
+        SubscriptionsJournal() if checksum is not None else SubscriptionsJournal(_highest(path, name))
+    )
     journal = path / SUBSCRIPTIONS_FILE
     if journal.is_file():
         subscriptions.replay(journal, shown_name(journal, 2), checksum)

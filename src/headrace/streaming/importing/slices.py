@@ -22,7 +22,7 @@ from headrace.errors import ProtocolError
 from headrace.importing.findings import Finding, Severity
 from headrace.protocol.protobuf import varint
 from headrace.protocol.stan import MsgProto
-from headrace.streaming.importing.model import SourceMessage
+from headrace.streaming.importing.model import SourceChannelMessage
 from headrace.streaming.importing.records import (
     HEADER,
     START,
@@ -104,7 +104,7 @@ class ChannelMessages:
         self.lost = 0
         self.position = 0
 
-    def items(self) -> Iterator[SourceMessage | Finding]:
+    def items(self) -> Iterator[SourceChannelMessage | Finding]:
         """Messages ascending by sequence, findings where they are. Raises: SourceUnusable."""
         for slice_ in self._slices:
             with ByteFile(slice_.path, slice_.name) as file:
@@ -125,7 +125,7 @@ class ChannelMessages:
                 Finding(Severity.MISSING, slice_.name, "the file is missing", 0, 0, first, last)
             )
 
-    def _slice(self, slice_: _OpenSlice) -> Iterator[SourceMessage | Finding]:
+    def _slice(self, slice_: _OpenSlice) -> Iterator[SourceChannelMessage | Finding]:
         self._open += slice_.check_version()
         offset, clean, repeated = START, START, 0
         start = self.position
@@ -222,7 +222,9 @@ class _OpenSlice:
         first, last = self.index.span(offset, end)
         return Finding(kind, self.name, unreadable.why, offset, end - offset, first, last)
 
-    def message_at(self, offset: int, before: int, clean: int) -> tuple[SourceMessage, int] | Unreadable:
+    def message_at(
+        self, offset: int, before: int, clean: int
+    ) -> tuple[SourceChannelMessage, int] | Unreadable:
         """The message at `offset` and where it ends; `before`, the last good sequence, ended at `clean`."""
         record = record_at(self.file, offset, self._checksum, typed=False)
         if isinstance(record, Unreadable):
@@ -238,7 +240,7 @@ class _OpenSlice:
                 return Unreadable("a record that is no message of this channel")
             if not self._plausible(proto.sequence, offset, record.end, before, clean):
                 return Unreadable(f"a message with an impossible sequence, {proto.sequence:,}")
-        return SourceMessage(proto.sequence, proto.timestamp, proto.reply, proto.data), record.end
+        return SourceChannelMessage(proto.sequence, proto.timestamp, proto.reply, proto.data), record.end
 
     def next_after(self, offset: int, before: int, clean: int) -> int | None:
         """Find the next message after damage at `offset`; None if this file has none."""

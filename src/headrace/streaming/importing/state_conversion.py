@@ -20,7 +20,7 @@ from headrace.streaming.state import ServiceState, SubscriptionRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headrace.streaming.importing.reader import SourceChannel, SourceStore
+    from headrace.streaming.importing.reader import SourceChannel, SourceChannelStore
 
 _SUBJECTS: Final = {
     "discovery": b"discover",
@@ -33,7 +33,7 @@ _SUBJECTS: Final = {
 }
 
 
-def convert_state(source: SourceStore, cluster_id: bytes = b"") -> tuple[ServiceState, list[Finding]]:
+def convert_state(source: SourceChannelStore, cluster_id: bytes = b"") -> tuple[ServiceState, list[Finding]]:
     """The state to write, and notes about what was repaired on the way.
 
     `cluster_id` stands in when the source's own is unreadable. Raises: ImportFailed when there is neither, or
@@ -55,7 +55,7 @@ def convert_state(source: SourceStore, cluster_id: bytes = b"") -> tuple[Service
     return state, findings
 
 
-def _server(source: SourceStore, cluster_id: bytes) -> ServerInfo:
+def _server(source: SourceChannelStore, cluster_id: bytes) -> ServerInfo:
     if source.server is not None:
         found = source.server.cluster_id
         if cluster_id and cluster_id != found:
@@ -77,7 +77,7 @@ def _complete(server: ServerInfo) -> ServerInfo:
 
 
 def _kept(
-    source: SourceStore, channel: SourceChannel, findings: list[Finding]
+    source: SourceChannelStore, channel: SourceChannel, findings: list[Finding]
 ) -> Iterable[SourceSubscription]:
     """The subscriptions the foreign server would recover, in the order they were made."""
     clients = {client.id for client in source.clients}
