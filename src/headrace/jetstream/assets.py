@@ -10,6 +10,7 @@ Streams and consumers are much code: it is imported with the first one.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError, StorageError
@@ -43,6 +44,18 @@ class Assets:
         self.unreadable = AccountState()
         """Records of streams and consumers that cannot be read here: they are written back as they were."""
 
+    @cached_property
+    def _stream_class(self) -> type[Stream]:
+        from headrace.jetstream.stream.stream import Stream
+
+        return Stream
+
+    @cached_property
+    def _consumer_class(self) -> type[Consumer]:
+        from headrace.jetstream.consumer.consumer import Consumer
+
+        return Consumer
+
     # -- streams ---------------------------------------------------------------------------------------
 
     def open_log(self, config: StreamConfig) -> MessageLog:
@@ -63,10 +76,8 @@ class Assets:
 
     def _enter_stream(self, config: StreamConfig, log: MessageLog) -> Stream:
         """A stream is there from now on."""
-        from headrace.jetstream.stream.stream import Stream
-
         account = self._account
-        stream = Stream(account, config, log, account.turns.now_ns())
+        stream = self._stream_class(account, config, log, account.turns.now_ns())
         account.streams[config.name] = stream
         account.configs.put(config)
         self._record(stream)
@@ -190,10 +201,8 @@ class Assets:
         self, stream: Stream, config: ConsumerConfig, name: str, state: ConsumerState | None = None
     ) -> Consumer:
         """Create a consumer of a stream. `state`: how far it is, for one that is restored."""
-        from headrace.jetstream.consumer.consumer import Consumer
-
         account = self._account
-        consumer = Consumer(stream, config, name, account.turns.now_ns(), state)
+        consumer = self._consumer_class(stream, config, name, account.turns.now_ns(), state)
         self.enter(stream, consumer)
         try:
             consumer.start()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.internal_errors import INTERNAL_ERROR
-from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
+from headrace.jetstream.api.dispatch import PUBLISHED_ALONE
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.headers import no_responders
 
@@ -83,6 +83,8 @@ class RefusingService(_Refusing):
         if name.startswith(PUBLISHED_ALONE):
             self.publish(reply, b"", headers=no_responders(_PREFIX + name))
             return
+        from headrace.jetstream.api.endpoints import find
+
         found = find(name)
         if found is None:
             return

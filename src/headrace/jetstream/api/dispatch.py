@@ -6,12 +6,17 @@ at all is not answered, as the Go server does. Source: JetStream specification, 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
-    from headrace.jetstream.api.request import Endpoint
+    from headrace.jetstream.api.request import Endpoint, Request
+
+    Find = Callable[[bytes], tuple[Endpoint, list[str]] | None]
 
 START: Final = b".API."
 """Tokens in front of the rest of a request's subject, the first time."""
@@ -78,7 +83,16 @@ class Api:
         if delivery.reply:
             self._account.answer_nobody(delivery.reply, delivery.subject)
 
+    @cached_property
+    def _requests(self) -> tuple[Find, type[Request]]:
+        """`endpoints.find` and the class of requests, imported once for all requests."""
+        from headrace.jetstream.api.endpoints import find
+        from headrace.jetstream.api.request import Request
+
+        return find, Request
+
     def _request(self, rest: bytes, delivery: Delivery) -> None:
+        find, make_request = self._requests
         found = find(rest)
         if found is None:
             return
@@ -90,14 +104,4 @@ class Api:
             )
             return
         self._account.flush()  # what was published before it is there when it is answered
-        from headrace.jetstream.api.request import Request
-
-        request = Request(self._account, endpoint, delivery, names)
-        request.handle()
-
-
-def find(rest: bytes) -> tuple[Endpoint, list[str]] | None:
-    """The request that a subject means, without its prefix, and the names in it; None when it means none."""
-    from headrace.jetstream.api import endpoints
-
-    return endpoints.find(rest)
+        make_request(self._account, endpoint, delivery, names).handle()
