@@ -6,7 +6,7 @@ Source: JetStream specification, 0 and 1.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_
 from headrace.protocol.jetstream.responses import TYPE_PREFIX, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
@@ -127,16 +127,17 @@ class Request:
 
     def handle(self) -> None:
         """Do what is asked for, or refuse it. Called again when what it waited for has happened."""
-        with self.answering():
-            if self._endpoint.checks_level:
-                check_level(self.headers)
-            self._endpoint.handle(self)
+        self.guarded(self._do)
 
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Answer the request with an error that is raised within, if it has no answer yet."""
+    def _do(self) -> None:
+        if self._endpoint.checks_level:
+            check_level(self.headers)
+        self._endpoint.handle(self)
+
+    def guarded(self, work: Callable[..., object], *arguments: object) -> None:
+        """Call `work`, and answer the request with an error that it raises, if it has no answer yet."""
         try:
-            yield
+            work(*arguments)
         except ApiError as error:
             self.refuse(error)
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
@@ -158,15 +159,14 @@ class Request:
         """
 
         def committed(error: LogError | None) -> None:
-            with self.answering():
-                if error is None:
-                    self.answer(fields, headers=headers)
-                    return
-                if undo is not None:
-                    undo()
-                self.refuse(ApiError(err_code, err=str(error)))
+            if error is None:
+                self.answer(fields, headers=headers)
+                return
+            if undo is not None:
+                undo()
+            self.refuse(ApiError(err_code, err=str(error)))
 
-        self.account.journal.after_commit(committed)
+        self.account.journal.after_commit(partial(self.guarded, committed))
 
     def _send(self, body: bytes, headers: bytes, *, failed: bool) -> None:
         if self._is_answered:

@@ -5,6 +5,7 @@ What a configuration may say is `stream.rules`'. Source: JetStream specification
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.api import paging
@@ -102,16 +103,16 @@ def delete(request: Request) -> None:
     request.check_empty()
 
     def removed(error: Exception | None) -> None:
-        with request.answering():
-            if error is not None:
-                raise ApiError(10050, err=str(error))
-            request.answer({"success": True})
+        if error is not None:
+            raise ApiError(10050, err=str(error))
+        request.answer({"success": True})
 
     name = request.names[0]
+    done = partial(request.guarded, removed)
     if name in request.account.broken:
-        request.account.assets.remove_broken(name, removed)
+        request.account.assets.remove_broken(name, done)
     else:
-        request.account.assets.remove_stream(request.stream(), removed)
+        request.account.assets.remove_stream(request.stream(), done)
 
 
 def purge(request: Request) -> None:
