@@ -9,6 +9,7 @@ import pytest
 
 from headrace.protocol.jetstream import configs, requests
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.numbers import has_long_number
 from headrace.protocol.jetstream.requests import (
     ConsumerRequest,
     MessageGetRequest,
@@ -238,6 +239,16 @@ def test_large_wrong_body_is_refused_at_once(body: bytes) -> None:
     assert time.process_time() - began < 1
     with pytest.raises(ApiError, match="too large"):
         decode_lenient(UnpinRequest, body)
+
+
+@pytest.mark.parametrize("before", range(20))
+def test_number_of_19_digits_is_found_wherever_it_stands(before: int) -> None:
+    space = b" " * before
+
+    assert has_long_number(space + b"1" * 19)
+    assert has_long_number(space + b"1" * 20 + space)
+    assert not has_long_number(space + b"1" * 18 + b" 1")
+    assert not has_long_number(space + b"1 23" * 50)
 
 
 def test_large_right_body_is_taken() -> None:

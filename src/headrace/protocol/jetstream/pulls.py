@@ -11,11 +11,10 @@ from typing import ClassVar, Final
 import msgspec
 
 from headrace.protocol.jetstream.go_decode import decode_leniently
-from headrace.protocol.jetstream.numbers import INT64_MAX, Duration, Int, Int64
+from headrace.protocol.jetstream.numbers import INT64_MAX, Duration, Int, Int64, has_long_number
 
 _SPACE: Final = b" \t\n\v\f\r"
 _NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,19}")
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +67,7 @@ def _decode_fast(body: bytes) -> PullRequest | None:
     """Read a pull request; None for a wrong one, or unknown fields, which Go knows in another case or passes
     over.
     """
-    if _LONG_NUMBER.search(body):
+    if has_long_number(body):
         return None
     try:
         return _DECODER.decode(body)

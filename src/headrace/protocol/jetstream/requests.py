@@ -20,11 +20,9 @@ from headrace.protocol.jetstream import times
 from headrace.protocol.jetstream.configs import Action, ConsumerConfig, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.go_decode import LARGEST, decode_leniently, decode_strictly, fields_of
-from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64
+from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64, has_long_number
 from headrace.protocol.jetstream.times import ZERO
 
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
-"""A number that may be beyond 64 bits: msgspec lets it pass."""
 _OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
 _NO_FIELDS: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
@@ -261,7 +259,7 @@ def _is_to_check(payload: bytes) -> bool:
     """True if a body has values that msgspec does not check: numbers of many digits, and times."""
     if b'_time"' in payload or b'_ts"' in payload or b'"pause_until"' in payload or b"\\" in payload:
         return True  # a name may be written with escapes
-    return _LONG_NUMBER.search(payload) is not None
+    return has_long_number(payload)
 
 
 @functools.cache
