@@ -7,6 +7,7 @@ of the server in a header. Source: JetStream specification, 0; the levels are th
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -25,8 +26,10 @@ REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
 VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
-_USUAL_STREAM: Final = StreamConfig()
-_USUAL_CONSUMER: Final = ConsumerConfig()
+_stream_values: Final = attrgetter(*StreamConfig.levels)
+_consumer_values: Final = attrgetter(*ConsumerConfig.levels)
+_USUAL_STREAM: Final = _stream_values(StreamConfig())
+_USUAL_CONSUMER: Final = _consumer_values(ConsumerConfig())
 _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
@@ -50,15 +53,14 @@ def with_consumer_level(config: ConsumerConfig) -> ConsumerConfig:
 
 
 def _level_of_fields(config: StreamConfig | ConsumerConfig) -> int:
-    usual = _USUAL_STREAM if isinstance(config, StreamConfig) else _USUAL_CONSUMER
-    return max(
-        (
-            level
-            for name, level in config.levels.items()
-            if getattr(config, name) not in (getattr(usual, name), ZERO)
-        ),
-        default=0,
-    )
+    if isinstance(config, StreamConfig):
+        values, usual = _stream_values(config), _USUAL_STREAM
+    else:
+        values, usual = _consumer_values(config), _USUAL_CONSUMER
+    if values == usual:
+        return 0
+    fields = zip(config.levels.values(), values, usual, strict=True)
+    return max((level for level, value, default in fields if value not in (default, ZERO)), default=0)
 
 
 def without_versions(metadata: Mapping[str, str]) -> dict[str, str]:
