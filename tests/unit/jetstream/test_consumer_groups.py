@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from consumer_harness import SECOND, Desk, sequences, statuses
+from msgspec.structs import replace
 
 from headrace.jetstream.consumer.pull_delivery import PullDelivery
 from headrace.protocol.jetstream.configs import PriorityPolicy
+from headrace.protocol.jetstream.times import ZERO
 
 OVERFLOW = {"priority_policy": PriorityPolicy.OVERFLOW, "priority_groups": ["g"]}
 PINNED = {
@@ -87,6 +89,27 @@ def test_a_pin_is_taken_away() -> None:
     desk.turns.settle()
     assert sequences(desk.take("b")) == [2]
     assert desk.events[-2][2]["reason"] == "admin"
+
+
+def test_a_group_is_shown_and_changed_before_the_first_request() -> None:
+    desk = Desk()
+    desk.open(**PINNED)
+    assert desk.consumer.info()["num_waiting"] == 0
+    assert desk.consumer.info()["priority_groups"] == [{"group": "g", "pinned_ts": ZERO}]
+    desk.consumer.delivery.unpin()
+    desk.consumer.update(replace(desk.consumer.config, priority_groups=["h"]))
+    assert desk.consumer.info()["priority_groups"] == [{"group": "h", "pinned_ts": ZERO}]
+    assert statuses(desk.pull("a", '{"batch":1,"group":"g"}')) == ["400 Bad Request - Invalid Priority Group"]
+    assert desk.pull("a", '{"batch":1,"group":"h"}') == []
+    assert desk.consumer.info()["num_waiting"] == 1
+
+
+def test_a_consumer_that_nobody_asked_is_stopped() -> None:
+    desk = Desk()
+    desk.open(**PINNED)
+    desk.consumer.stop("shutdown")
+    assert desk.host.sent == {}
+    assert not desk.consumer.delivery.is_asked
 
 
 def test_a_waiting_request_with_a_pin_of_old() -> None:

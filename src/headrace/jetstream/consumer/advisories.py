@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class ConsumerAdvisories:
     """The advisories and metrics of one consumer."""
 
+    __slots__ = ("_account", "_consumer", "_stream")
+
     def __init__(self, account: AccountPort, stream: str, consumer: str) -> None:
         self._account = account
         self._stream = stream

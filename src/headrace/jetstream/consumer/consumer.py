@@ -102,6 +102,8 @@ class Consumer:
     acknowledger = _Part(Acknowledger)
     _inactivity = _Part(_inactivity_of)
     _pause = _Part(_pause_of)
+    pace: Pace
+    """Set at the start."""
 
     def __init__(
         self,
@@ -132,7 +134,6 @@ class Consumer:
         self.delivery: Final[DeliveryStrategy[Any]] = (
             PushDelivery(self) if config.deliver_subject else PullDelivery(self)
         )
-        self.pace = Pace(0, 0, 0)
         self.order: KeyedOrder | None = None
         self.dead_letters: DeadLetters | NoDeadLetters = FORGOTTEN
         self._read_config()

@@ -17,6 +17,10 @@ class Pace:
     `burst`: bytes that may go at once under the rate limit, the largest message.
     """
 
+    __slots__ = (
+        "_burst", "_filled_ns", "_last_time_ns", "_rate", "_replay_up_to", "_sent_ns", "_tokens",
+    )  # fmt: skip
+
     def __init__(self, bits_per_second: int, burst: int, replay_up_to: int) -> None:
         self._rate = bits_per_second // 8
         self._burst = burst

@@ -8,7 +8,7 @@ nats-server 2.15 (consumer.go: processNextMsgRequest).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.engine.pulls import SinglePulls
 from headrace.errors import LogError
@@ -34,27 +34,46 @@ if TYPE_CHECKING:
 
 
 class PullDelivery:
-    """The `DeliveryStrategy` of a pull consumer."""
+    """The `DeliveryStrategy` of a pull consumer.
+
+    The queue and the priority groups are made with the first request, since most consumers have no client.
+    """
 
     def __init__(self, consumer: ConsumerPort) -> None:
-        turns, config = consumer.account.turns, consumer.config
         self._consumer = consumer
-        self.groups: Final = PriorityGroups(
-            turns, config, new_nuid, consumer.advisories.pinned, self._unpinned
+
+    @cached_property
+    def groups(self) -> PriorityGroups:
+        consumer = self._consumer
+        return PriorityGroups(
+            consumer.account.turns, consumer.config, new_nuid, consumer.advisories.pinned, self._unpinned
         )
-        self._pulls = Pulls(
-            turns, consumer.host, config, self.groups, heartbeat=self._heartbeat, due=consumer.wake
+
+    @cached_property
+    def _pulls(self) -> Pulls:
+        consumer = self._consumer
+        return Pulls(
+            consumer.account.turns,
+            consumer.host,
+            consumer.config,
+            self.groups,
+            heartbeat=self._heartbeat,
+            due=consumer.wake,
         )
 
     def configure(self, config: ConsumerConfig) -> None:
-        self.groups.configure(config)
-        self._pulls.configure(config)
-        vars(self).pop("single_pulls", None)
+        made = vars(self)
+        for name in ("groups", "_pulls"):
+            if name in made:
+                made[name].configure(config)
+        made.pop("single_pulls", None)
 
     def start(self) -> None:
         """Do nothing: no client can have asked by now."""
 
     def stop(self, reason: str) -> None:
+        if "_pulls" not in vars(self):
+            return
         if reason == "shutdown":
             self._pulls.release("409 Server Shutdown", told=True)
         else:
@@ -65,15 +84,18 @@ class PullDelivery:
         return PullInactivity(self._consumer, self._pulls)
 
     def info(self) -> DeliveryInfo:
-        if self._pulls:
+        waiting = 0
+        if self.is_asked:
             self._pulls.process(end=False)
-        return DeliveryInfo(len(self._pulls), groups=self.groups.info())
+            waiting = len(self._pulls)
+        has_groups = bool(self._consumer.config.priority_groups)
+        return DeliveryInfo(waiting, groups=self.groups.info() if has_groups else ())
 
     # -- requests --------------------------------------------------------------------------------------
 
     @property
     def is_asked(self) -> bool:
-        return len(self._pulls) > 0
+        return "_pulls" in vars(self) and len(self._pulls) > 0
 
     @cached_property
     def single_pulls(self) -> SinglePulls:
