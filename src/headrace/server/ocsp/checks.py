@@ -34,15 +34,11 @@ if TYPE_CHECKING:
         def link_invalid(self, peer: Certificate, link: Certificate, reason: str) -> None:
             """Tell of a certificate of the peer's chain."""
 
-    class _HasEvents(Protocol):
-        @property
-        def events(self) -> _Events: ...
-
     class ChecksHost(LogHost, Protocol):
         """A server, as the checks of peers see it."""
 
         @property
-        def system(self) -> _HasEvents: ...
+        def events(self) -> _Events: ...
 
 
 class Checks:
@@ -96,7 +92,7 @@ class Checks:
         if not chain:
             self._say(logging.ERROR, "Peer certificate is nil, rejecting OCSP peer")
             raise PeerRefused(refusal)
-        events = self._server.system.events
+        events = self._server.events
         try:
             eligible = list(links(chain))
         except ValueError as error:
