@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream.republish import Republisher
     from headrace.log.port import MessageLog
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+    from headrace.protocol.jetstream.errors import ApiError
     from headrace.subjects.transform import SubjectTransform
     from headrace.turns import Turns
 
@@ -189,8 +190,11 @@ class IngestPort(Protocol):
     def append_all(self, publications: Sequence[Publication]) -> None:
         """Judged messages, all or none of them, after all before them."""
 
-    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> None:
-        """Messages of a mirror, with their sequences and times; all or none."""
+    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> ApiError | None:
+        """Append messages of a mirror, with their sequences and times; all or none.
+
+        Returns why the log has none of them.
+        """
 
 
 class RetentionPort(Protocol):

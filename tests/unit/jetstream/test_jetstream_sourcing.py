@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.js_account import SECOND, Place
 from headrace.jetstream.sourcing.origin import SourceOrigin, identity_of, index_name, noted, short_hash
+from headrace.log.store import FileStore
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.configs import (
     External,
@@ -18,9 +20,7 @@ from headrace.protocol.jetstream.configs import (
     SubjectTransformConfig,
 )
 from headrace.protocol.rfc3339 import format_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 
 
 def header(**lines: object) -> bytes:
@@ -327,6 +327,26 @@ def test_a_mirror_goes_on_where_it_was(tmp_path: Path) -> None:
     assert held(third, "M") == []
     put(third, "o.4")
     assert held(third, "M") == [(4, "o.4", b"o.4")]
+
+
+@pytest.mark.parametrize("copied", [{"mirror": {"name": "O"}}, {"sources": [{"name": "O"}]}], ids=repr)
+@pytest.mark.parametrize("call", range(1, 9))
+@pytest.mark.parametrize("failures", [1, 6])
+def test_a_copy_whose_disk_fails_neither_loses_nor_repeats(
+    copied: dict[str, Any], call: int, failures: int
+) -> None:
+    files = FaultyFileSystem(MemoryFileSystem())
+    place = Place(file=FileStore(Path("/store"), filesystem=files, remembers=False))
+    place.stream("O", subjects=["o.>"], storage="memory")
+    place.stream("M", **copied)
+    put(place, "o.1", "o.2")
+    files.fail_at, files.failures = files.calls + call, failures
+    put(place, "o.3", "o.4", "o.5")
+    files.fail_at = 0
+    put(place, "o.6")
+    place.host.pass_time(10)
+
+    assert held(place, "M") == held(place, "O")
 
 
 def test_a_mirror_keeps_messages_without_their_conditions() -> None:

@@ -99,6 +99,8 @@ class SourceIngest:
             if error is None:
                 if is_last:
                     self._stored(sequence, p.sequence)
+            elif p.sequence:
+                pass  # the log has it, and makes it durable with what comes next
             elif attempt.is_over:
                 self._failed(sequence, error)
             else:
@@ -128,12 +130,6 @@ class MirrorIngest:
 
     def _append(self, messages: Sequence[StoredMessage]) -> None:
         """Messages without a gap between them."""
-        failure: list[Exception] = []
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                failure.append(error)
-
         publications: list[Publication] = []
         refused: MessageRefused | None = None
         for message in messages:
@@ -143,10 +139,9 @@ class MirrorIngest:
                 refused = MessageRefused(message.sequence, error)
                 break
         if publications:
-            publications[-1].done = done
-            self._stream.ingest.append_at(messages[0].sequence, publications)
-        if failure:
-            raise MessageRefused(messages[0].sequence, failure[0])
+            failure = self._stream.ingest.append_at(messages[0].sequence, publications)
+            if failure is not None:
+                raise MessageRefused(messages[0].sequence, failure)
         if refused is not None:
             raise refused
 

@@ -315,20 +315,21 @@ class Ingest:
             p.sequence for p, is_wanted in zip(publications, wanted, strict=True) if not is_wanted
         )
 
-    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> None:
-        """Messages of a mirror, with their sequences and times, after all before them; all or none.
+    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> ApiError | None:
+        """Append messages of a mirror, with their sequences and times, after all before them; all or none.
 
-        No publications: the last sequence becomes one below `first_sequence`.
+        No publications: the last sequence becomes one below `first_sequence`. Returns why the log has none of
+        them; None if it has them, which may not be durable yet.
         """
         self.append()
         if not publications:
             self._skip_to(first_sequence)
-            return
+            return None
         batch = self._empty()
         batch.together, batch.first = True, first_sequence
         for p in publications:
             self._add(batch, p)
-        self._store(batch)
+        return self._store(batch)
 
     def _skip_to(self, sequence: int) -> None:
         stream = self._stream
@@ -363,8 +364,10 @@ class Ingest:
             self._commit(batch, first, [], self._stream.last_time_ns)
         return bool(held)
 
-    def _store(self, batch: _Batch, failed: LogError | None = None) -> None:
+    def _store(self, batch: _Batch, failed: LogError | None = None) -> ApiError | None:
         """Append a batch; of one that the log does not take whole, what it takes. `failed`: it was tried.
+
+        Returns why the log takes no more of it; None if each message was tried.
 
         After one that is refused few are tried, and twice as many after each part that is taken. Were always
         all of them tried, a long row of those that are refused would be looked at once for each of them.
@@ -384,13 +387,14 @@ class Ingest:
             if batch.together or is_final:
                 rest = batch if batch.together or not start else batch.part(start, count - start)
                 self._in_turn(partial(self._refuse_all, rest, error))
-                return
+                return error
             if place == 0 or some == 1:
                 self._in_turn(partial(self._refuse_all, part if some == 1 else batch.part(start, 1), error))
                 start += 1
                 most = 1
             else:
                 most = some // 2 if place is None else place
+        return None
 
     def _try(self, batch: _Batch) -> tuple[int | None, ApiError, bool] | None:
         """Append; else the place of the one that is refused if that is known, why, and whether all others
