@@ -227,14 +227,20 @@ class _Held:
 
 
 class Worker:
-    """Pulls from a durable consumer, and answers deliveries in every way there is."""
+    """Takes messages from a durable consumer, and answers them in every way there is.
 
-    def __init__(self, sim: Sim, chance: Random, name: str, ledger: Ledger, consumer: str) -> None:
+    `pulls` False: the consumer sends them by itself.
+    """
+
+    def __init__(
+        self, sim: Sim, chance: Random, name: str, ledger: Ledger, consumer: str, *, pulls: bool
+    ) -> None:
         self.inbox: Final = b"_INBOX.%b" % name.encode()
         self._sim: Final = sim
         self._chance: Final = chance
         self._ledger: Final = ledger
         self._consumer: Final = consumer
+        self._pulls: Final = pulls
         self._held: list[_Held] = []
         self._asked_ns = -1
         self._number = 0
@@ -279,6 +285,8 @@ class Worker:
         self._held.append(_Held(sent.reply, sequence))
 
     def _pull(self) -> None:
+        if not self._pulls:
+            return
         self._number += 1
         self._asked_ns = self._sim.now
         batch = 200 if self.is_finishing else self._chance.choice((1, 1, 1, 3, 10))

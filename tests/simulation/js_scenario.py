@@ -13,6 +13,13 @@ What must hold, whatever the seed:
    every consumer has sent one. When all have been confirmed, the stream is empty.
 7. Errors are those of the disk. When it works again, everybody who goes on asking is served: each message
    that is stored comes to each consumer, all is acknowledged, and INFO counts what can be read.
+8. A mirror never has another message at a sequence than anybody was told of. When all is at rest it has every
+   message that its origin has, at the same sequence.
+9. A stream with a source has each message of its origin at most once, in order. When all is at rest it has
+   every message that its origin has.
+
+   Mirrors and streams with sources may lack what a power loss took out of the middle of their logs: messages
+   that were not synced, before others that reached the disk. The log says that these are damaged.
 """
 
 from __future__ import annotations
@@ -20,14 +27,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.js_account import Place
 from headrace.errors import LogError, StartError
+from headrace.jetstream.sourcing.origin import noted
 from headrace.log.store import FileStore
 from simulation.js_clients import Counter, Ledger, Publisher, Worker
 from simulation.scenario import Violation
 from simulation.slow_disk import Disk, SlowCommitter
+
+if TYPE_CHECKING:
+    from headrace.log.port import Page
 
 DIRECTORY: Final = Path("/store")
 STEPS: Final = 400
@@ -61,21 +72,31 @@ class JetStreamPlan:
     """Revisions that the bucket of the counters keeps of a key."""
     faults: float
     """How often a disk fails, a process is killed or the power goes, among all steps."""
+    is_mirrored: bool
+    """True if a stream `M` mirrors `S`; not where consumers remove messages."""
+    is_source: bool
+    """True if `S` is the source of a stream `T`; not where consumers remove messages."""
 
     @classmethod
     def draw(cls, seed: int) -> JetStreamPlan:
         chance = random.Random(seed)
         kind = chance.choice(tuple(CONFIGS))
-        consumers = 1 if kind == "work queue" else chance.choice((1, 2, 2))
-        return cls(
-            seed,
-            kind,
-            tuple(_consumer(chance) for _ in range(consumers)),
-            publishers=chance.choice((1, 2, 3)),
-            workers=chance.choice((1, 1, 2)),
-            history=chance.choice((1, 1, 3)),
-            faults=chance.choice((0.0, 0.02, 0.05, 0.1)),
-        )
+        number = 1 if kind == "work queue" else chance.choice((1, 2, 2))
+        consumers = tuple(_consumer(chance) for _ in range(number))
+        publishers, workers = chance.choice((1, 2, 3)), chance.choice((1, 1, 2))
+        history, faults = chance.choice((1, 1, 3)), chance.choice((0.0, 0.02, 0.05, 0.1))
+        for at, consumer in enumerate(consumers):
+            if chance.random() < 0.25:
+                consumer["deliver_subject"] = pushed_to(at)
+        may_be_copied = kind not in ("work queue", "interest")
+        is_mirrored = may_be_copied and chance.random() < 0.4
+        is_source = may_be_copied and chance.random() < 0.4
+        return cls(seed, kind, consumers, publishers, workers, history, faults, is_mirrored, is_source)
+
+
+def pushed_to(consumer: int) -> str:
+    """Return the deliver subject of a push consumer: in the inbox of its first worker."""
+    return f"_INBOX.w-c{consumer}-0.d"
 
 
 def _consumer(chance: random.Random) -> dict[str, Any]:
@@ -109,8 +130,8 @@ class JetStreamScenario:
         ]
         self._counters: Final = [Counter(self, clients, f"k{n}", self._bucket, keys) for n in range(2)]
         self._workers: Final = [
-            Worker(self, clients, f"w-{name}-{n}", self._stream, name)
-            for name in names
+            Worker(self, clients, f"w-{name}-{n}", self._stream, name, pulls="deliver_subject" not in config)
+            for name, config in zip(names, plan.consumers, strict=True)
             for n in range(plan.workers)
         ]
         self._clients: Final = {
@@ -243,6 +264,10 @@ class JetStreamScenario:
             "max_msgs_per_subject": self.plan.history,
         }
         wanted = [("STREAM.CREATE.S", config), ("STREAM.CREATE.KV_B", bucket)]
+        if self.plan.is_mirrored:
+            wanted.append(("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "S"}}))
+        if self.plan.is_source:
+            wanted.append(("STREAM.CREATE.T", {"name": "T", "sources": [{"name": "S"}]}))
         for number, consumer in enumerate(self.plan.consumers):
             made = {"stream_name": "S", "config": {"durable_name": f"c{number}", **consumer}}
             wanted.append((f"CONSUMER.CREATE.S.c{number}", made))
@@ -281,11 +306,19 @@ class JetStreamScenario:
             info = self._ask(f"CONSUMER.INFO.S.{consumer}")
             if info["num_pending"] or info["num_ack_pending"]:
                 left.append(f"{consumer}: {info}")
+        streams = self.place.account.streams
+        if self.plan.is_mirrored and streams["M"].last_sequence < streams["S"].last_sequence:
+            left.append(f"mirror: {streams['M'].last_sequence} of {streams['S'].last_sequence}")
+        if self.plan.is_source and (lag := self._ask("STREAM.INFO.T")["sources"][0]["lag"]):
+            left.append(f"source: {lag} messages to come")
         return left
 
+    def _page(self, stream: str) -> Page:
+        """Return all messages of a stream."""
+        return self.place.account.streams[stream].log.read_from(1, max_messages=100_000)
+
     def _read(self, stream: str) -> dict[int, bytes]:
-        page = self.place.account.streams[stream].log.read_from(1, max_messages=100_000)
-        return {message.sequence: message.payload for message in page.messages}
+        return {message.sequence: message.payload for message in self._page(stream).messages}
 
     def _check_end(self) -> None:
         held = self._read("S")
@@ -303,6 +336,34 @@ class JetStreamScenario:
             raise Violation(f"S still holds {sorted(held)}")
         self._check_info(held)
         self._check_counters()
+        if self.plan.is_mirrored:
+            self._check_mirror(held)
+        if self.plan.is_source:
+            self._check_source(held)
+
+    def _check_source(self, held: dict[int, bytes]) -> None:
+        page = self._page("T")
+        copied: dict[int, bytes] = {}
+        last = 0
+        for message in page.messages:
+            said = noted(message.headers)
+            assert said is not None
+            if said.sequence <= last:
+                raise Violation(f"T has {said.sequence} of its source behind {last}")
+            copied[said.sequence] = message.payload
+            self._stream.durable(said.sequence, message.payload)
+            last = said.sequence
+        missing = held.keys() - copied.keys()
+        if len(missing) > len(page.damaged):
+            raise Violation(f"T lacks {sorted(missing)[:10]} ({len(missing)}) of its source")
+
+    def _check_mirror(self, held: dict[int, bytes]) -> None:
+        page = self._page("M")
+        mirrored = {message.sequence: message.payload for message in page.messages}
+        for sequence, body in mirrored.items():
+            self._stream.durable(sequence, body)
+        if missing := held.keys() - mirrored.keys() - set(page.damaged):
+            raise Violation(f"the mirror lacks {sorted(missing)[:10]} ({len(missing)})")
 
     def _may_be_gone(self, sequence: int, last: int) -> bool:
         match self.plan.kind:
