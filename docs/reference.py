@@ -18,18 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 import headrace.conf
-from headrace.conf import (
-    account_options,
-    jetstream_options,
-    leaf_options,
-    operator_options,
-    peer_options,
-    streaming_options,
-    tls_options,
-    websocket_options,
-)
 from headrace.conf import fields as readers
-from headrace.conf import options as options_module
 from headrace.conf.fields import Field, KeyTable
 from headrace.conf.options import Options
 from headrace.conf.toplevel import TOP_LEVEL
@@ -38,6 +27,7 @@ from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import ModuleType
 
     from headrace.conf.fields import Reader
 
@@ -73,11 +63,17 @@ def page() -> str:
 def tables() -> dict[str, KeyTable]:
     """Every table of keys by `module:name`."""
     found: dict[str, KeyTable] = {}
-    for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf."):
-        for name, value in vars(importlib.import_module(module.name)).items():
+    for module in _modules():
+        for name, value in vars(module).items():
             if isinstance(value, KeyTable) and value not in found.values():
-                found[f"{module.name.removeprefix('headrace.conf.')}:{name}"] = value
+                found[f"{module.__name__.removeprefix('headrace.conf.')}:{name}"] = value
     return found
+
+
+def _modules() -> Iterator[ModuleType]:
+    """The modules of the configuration, by name."""
+    for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf."):
+        yield importlib.import_module(module.name)
 
 
 def _section(section: Mapping[str, Any], table: KeyTable) -> str:
@@ -129,12 +125,7 @@ def _defaults(name: str | None) -> dict[str, object]:
     """The defaults of a structure of options."""
     if name is None:
         return {}
-    modules = (
-        *(options_module, account_options, jetstream_options, leaf_options, peer_options, tls_options),
-        *(websocket_options, streaming_options, operator_options),
-    )
-    kind = next(getattr(module, name) for module in modules if hasattr(module, name))
-    return defaults_of(kind)
+    return defaults_of(next(getattr(module, name) for module in _modules() if hasattr(module, name)))
 
 
 def _shown(value: object, *, is_duration: bool, is_size: bool) -> str:

@@ -127,25 +127,15 @@ def _stand_ins(module: ModuleType) -> dict[str, object]:
 
 @cache
 def _rarely_used() -> dict[str, object]:
-    from headrace.conf import (
-        jetstream_options,
-        leaf_options,
-        operator_options,
-        peer_options,
-        streaming_options,
-        tls_options,
-        websocket_options,
-    )
+    """The structures of all modules of options, and of tokens, which options may have."""
+    import importlib
+    import pkgutil
+
+    import headrace.conf
     from headrace.protocol.jwt import claims
 
-    modules = (
-        claims,
-        jetstream_options,
-        leaf_options,
-        operator_options,
-        peer_options,
-        streaming_options,
-        tls_options,
-        websocket_options,
-    )
-    return {name: kind for module in modules for name, kind in _stand_ins(module).items()}
+    found = dict(_stand_ins(claims))
+    for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf."):
+        if module.name.endswith("_options"):
+            found |= _stand_ins(importlib.import_module(module.name))
+    return found
