@@ -22,6 +22,7 @@ from headrace.log.filesystem import (
 )
 from headrace.objects.errors import AccessRefused, KeyExists, KeyMissing, LockHeld, StoreError
 from headrace.objects.port import OWN, Listing, ObjectInfo
+from headrace.objects.reading import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +78,7 @@ class LocalStore:
     def open(self, key: str, *, in_parts: bool = False) -> IO[bytes]:
         path = self._directory / key
         with _errors(f"cannot read {path}"):
-            return io.BufferedReader(_Reading(self._fs, path), 64 << 10)
+            return io.BufferedReader(_File(self._fs, path), 64 << 10)
 
     def put(self, key: str, data: bytes) -> None:
         path = self._directory / key
@@ -250,38 +251,20 @@ class LocalDraft:
         self._fs.close(handle)
 
 
-class _Reading(io.RawIOBase):
+class _File(ObjectReader):
     """A file of the port as one of Python's."""
 
     def __init__(self, filesystem: FileSystem, path: Path) -> None:
         self._fs = filesystem
-        self._at = 0
         self._handle = filesystem.open(path, FileMode.READ)
         try:
-            self._size = filesystem.size(self._handle)
+            super().__init__(filesystem.size(self._handle))
         except BaseException:
             filesystem.close(self._handle)
             raise
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._fs.pread(self._handle, len(buffer), self._at)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    def _read_at(self, start: int, size: int) -> bytes:
+        return self._fs.pread(self._handle, size, start)
 
     def close(self) -> None:
         if not self.closed:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from headrace.errors import UnsupportedError
 from headrace.objects.errors import AccessRefused, KeyExists, KeyMissing, StoreError
 from headrace.objects.port import Listing, ObjectInfo
+from headrace.objects.reading import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -210,37 +211,17 @@ class AsyncRemoteStore(_Remote):
                 await self.delete([key])
 
 
-class _Parts(io.RawIOBase):
-    """An object read where it lies."""
+class _Parts(ObjectReader):
+    """An object read where it lies, a request for each read."""
 
     def __init__(self, store: RemoteStore, key: str, size: int) -> None:
+        super().__init__(size)
         self._store = store
         self._key = key
-        self._at = 0
-        self._size = size
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        end = min(self._at + min(len(buffer), PIECE), self._size)
-        if end <= self._at:
-            return 0
-        data = self._store.get_range(self._key, self._at, end)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    def _read_at(self, start: int, size: int) -> bytes:
+        end = min(start + min(size, PIECE), self._size)
+        return self._store.get_range(self._key, start, end) if start < end else b""
 
 
 class RemoteDraft:
