@@ -126,7 +126,10 @@ def test_second_server_with_the_cluster_id_ends(
     [
         (("-ns", "nats://127.0.0.1:1"), "nats: no servers available for connection: .*refused"),
         (("-ns", "http://127.0.0.1:1"), "scheme 'http' of a server URL"),
-        (("-ns", "nats://h:1", "--tls_client_cacert", "none.pem"), "TLS for the NATS server: No such file"),
+        (
+            ("-ns", "nats://h:1", "--tls_client_cacert", "none.pem"),
+            "TLS for the NATS server: none.pem: No such file",
+        ),
     ],
 )
 def test_start_that_fails_says_so_in_one_line(

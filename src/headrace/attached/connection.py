@@ -20,6 +20,7 @@ from headrace.client.errors import (
     ServerError,
 )
 from headrace.client.machine import ClientMachine, ConnectionClosed, ConnectionPhase, ErrorReported
+from headrace.client.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ class AttachedConnection(asyncio.Protocol):
             if machine.error is not None:
                 raise machine.error
             if machine.state is ConnectionPhase.SECURING:
-                await self._start_tls(self._login.options.tls or ssl.create_default_context())
+                await self._start_tls(self._login.options.tls or client_context())
                 self._secured()
             elif machine.output:
                 self._write_out()

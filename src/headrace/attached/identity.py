@@ -6,17 +6,19 @@ here: sockets, signatures (`headrace.client.machine`).
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from headrace.client.address import Credentials
-from headrace.client.errors import CredentialsError
+from headrace.client.errors import CredentialsError, TLSFileError
 from headrace.client.signing import read_credentials_file, read_seed_file
+from headrace.client.tls import client_context
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
+    import ssl
+
     from headrace.conf.account_options import AuthorizationOptions
     from headrace.conf.streaming_options import NATSServerOptions
 
@@ -74,13 +76,8 @@ def tls_context(options: NATSServerOptions) -> ssl.SSLContext | None:
     if not (options.secure or options.skip_verify or options.server_name or any(files)):
         return None
     try:
-        context = ssl.create_default_context(cafile=options.client_ca)
-        if options.client_cert:
-            context.load_cert_chain(options.client_cert, options.client_key)
-    except (OSError, ssl.SSLError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StartError(f"TLS for the NATS server: {reason}") from error
-    if options.skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+        return client_context(
+            options.client_ca, options.client_cert, options.client_key, verify=not options.skip_verify
+        )
+    except TLSFileError as error:
+        raise StartError(f"TLS for the NATS server: {error}") from error

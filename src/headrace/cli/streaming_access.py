@@ -95,18 +95,14 @@ def _tls(options: argparse.Namespace) -> SSLContext | None:
         raise AccessError("--tlscert and --tlskey need each other")
     if options.tlsca is None and options.tlscert is None:
         return None
-    import ssl
+    from headrace.client.errors import TLSFileError
+    from headrace.client.tls import client_context
 
     try:
-        context = ssl.create_default_context(cafile=options.tlsca)
-    except OSError as error:  # of which an SSLError is one
-        raise AccessError(f"--tlsca {options.tlsca}: {error}") from error
-    if options.tlscert is not None:
-        try:
-            context.load_cert_chain(options.tlscert, options.tlskey)
-        except OSError as error:
-            raise AccessError(f"--tlscert {options.tlscert}: {error}") from error
-    return context
+        return client_context(options.tlsca, options.tlscert, options.tlskey)
+    except TLSFileError as error:
+        flag = "--tlscert" if error.path == options.tlscert else "--tlsca"
+        raise AccessError(f"{flag} {error}") from error
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:

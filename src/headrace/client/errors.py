@@ -20,6 +20,14 @@ class CredentialsError(ClientError, ValueError):
     """A credentials file, a seed or a context that cannot be used; the text never shows a secret."""
 
 
+class TLSFileError(ClientError):
+    """A file of certificates, or the key of one, that cannot be used; `path` is the file."""
+
+    def __init__(self, path: str, error: OSError | ValueError) -> None:
+        super().__init__(f"{path}: {getattr(error, 'strerror', None) or error}")
+        self.path = path
+
+
 class ConnectError(ClientError):
     """No server could be reached, or it is not a NATS server, or TLS could not be agreed on."""
 

@@ -5,13 +5,13 @@ Here live the socket's side and the time limit; what is said is `machine`'s. `bl
 
 from __future__ import annotations
 
-import ssl
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.client.errors import ClientError, ClientTimeoutError, ConnectError, ServerError
 from headrace.client.machine import ClientMachine, ConnectionPhase
 from headrace.client.options import resolve_credentials
+from headrace.client.tls import client_context
 from headrace.client.transport import SocketStream, open_stream
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _go_on(stream: SocketStream, machine: ClientMachine, options: ConnectOptions
 def _start_tls(
     stream: SocketStream, address: ServerAddress, options: ConnectOptions, deadline: float
 ) -> None:
-    context = options.tls or ssl.create_default_context()
+    context = options.tls or client_context()
     try:
         stream.start_tls(context, address.host, max(deadline - time.monotonic(), 0.001))
     except TimeoutError as error:

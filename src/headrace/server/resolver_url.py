@@ -13,9 +13,11 @@ import ssl
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from headrace.conf.tls_options import TLSOptions
 from headrace.errors import StartError
 from headrace.protocol.jwt.decoding import MAX_TOKEN
 from headrace.server.resolver import ResolverError, check_account
+from headrace.server.tls import client_context
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession, StreamReader
@@ -115,12 +117,13 @@ async def _body(content: StreamReader, shown: str) -> str:
 def _context(options: ResolverTLSOptions) -> ssl.SSLContext:
     """Return the TLS context for requests. Raises: StartError."""
     try:
-        context = ssl.create_default_context(cafile=options.ca_file)
-        if options.cert_file and options.key_file:
-            context.load_cert_chain(options.cert_file, options.key_file, password=lambda: "")
-    except (OSError, ValueError) as error:  # SSLError is an OSError
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise StartError(f"resolver_tls: the files cannot be used: {reason}") from None
+        context = client_context(
+            TLSOptions(
+                cert_file=options.cert_file or "", key_file=options.key_file or "", ca_file=options.ca_file
+            )
+        )
+    except StartError as error:
+        raise StartError(f"resolver_tls: {error}") from error
     if options.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

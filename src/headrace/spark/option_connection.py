@@ -5,19 +5,20 @@ Text in, frozen values out. Files are read beside the driver; nothing is connect
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.contexts import SavedContext, read_context
-from headrace.client.errors import AddressError, CredentialsError
+from headrace.client.errors import AddressError, CredentialsError, TLSFileError
 from headrace.client.signing import read_credentials_file, read_seed_file
+from headrace.client.tls import client_context
 from headrace.spark.errors import OptionError
 from headrace.spark.option_entry import Option, read_boolean
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
 DEFAULT_API: Final = "$JS.API"
@@ -72,12 +73,9 @@ class Connecting:
         if not self.tls_ca_file and not self.tls_cert_file:
             return None
         try:
-            context = ssl.create_default_context(cafile=self.tls_ca_file)
-            if self.tls_cert_file:
-                context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
-        except OSError as error:
+            return client_context(self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        except TLSFileError as error:
             raise OptionError(f"options tlsCaFile, tlsCertFile, tlsKeyFile: {error}") from error
-        return context
 
 
 def read_connecting(values: Mapping[str, str]) -> Connecting:

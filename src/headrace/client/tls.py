@@ -1,0 +1,41 @@
+"""The TLS context of a client: whom it trusts, and the certificate that it shows."""
+
+from __future__ import annotations
+
+import ssl
+
+from headrace.client.errors import TLSFileError
+
+
+def client_context(
+    ca_file: str | None = None,
+    cert_file: str | None = None,
+    key_file: str | None = None,
+    *,
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """Return the context for connecting to a server.
+
+    `ca_file` None: the system's authorities. Without `verify` any server is believed, which protects from
+    readers only.
+
+    Raises: TLSFileError for a file that cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        raise TLSFileError(ca_file or "the system's authorities", error) from error
+    if cert_file:
+        try:
+            context.load_cert_chain(cert_file, key_file or None, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise TLSFileError(cert_file, error) from error
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _no_password() -> str:
+    """Keep OpenSSL from asking for the password of an encrypted key on the terminal."""
+    return ""
