@@ -14,7 +14,8 @@ import time
 
 from bench.spark_pull import ROW_BYTES
 from headrace.client.blocking import connect
-from headrace.client.pipeline import MessageColumns, Patience, PublishPipeline
+from headrace.client.pipeline import MessageColumns, PublishPipeline
+from headrace.client.retries import Patience
 from headrace.client.streaming_publish import StreamingWire
 
 STAMP = struct.Struct("<q")

@@ -28,8 +28,9 @@ from harness.stored_sources import GoStream
 from harness.waiting import LONG, wait_until
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.client.pipeline import MessageColumns, Patience, PublishPipeline
+from headrace.client.pipeline import MessageColumns, PublishPipeline
 from headrace.client.replay import channel_state, replay
+from headrace.client.retries import Patience
 from headrace.client.streaming_publish import StreamingWire
 
 if TYPE_CHECKING:

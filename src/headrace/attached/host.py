@@ -16,6 +16,7 @@ from headrace import limits
 from headrace.attached.connection import AttachedConnection
 from headrace.client.address import parse_addresses
 from headrace.client.errors import AddressError, ClientError, ConnectError, ConnectionLostError, ServerError
+from headrace.client.retries import Backoff
 from headrace.client.subscriptions import SubscriptionTable
 from headrace.core.service import REQUEST_INFO, Delivery, gather
 from headrace.engine.batches import Outgoing
@@ -272,10 +273,9 @@ class RemoteHost:
         self._work(self._reconnect())
 
     async def _reconnect(self) -> None:
-        pause, last = FIRST_PAUSE, ""
+        backoff, last = Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0.5), ""
         while not self._is_stopped:
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(backoff.next())
             try:
                 connection = await self._open()
             except (ClientError, StartError) as error:

@@ -8,7 +8,6 @@ What of it is stored already after an outage is the format's to find out, too. N
 
 from __future__ import annotations
 
-import time
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from headrace.client.blocking import Connection
     from headrace.client.errors import ClientError
+    from headrace.client.retries import Patience
 
 OUTAGE: Final = (ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError)
 """Errors that may pass by themselves: no server, a lost one, one whose services have not started."""
@@ -43,8 +43,6 @@ DEFAULT_ACK_TIMEOUT: Final = 10.0
 """Seconds without any acknowledgement, while some are due, after which the server counts as away."""
 
 _CHUNK: Final = 512  # messages encoded and queued at once
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
 
 
 class MessageColumns(Struct):
@@ -112,38 +110,6 @@ class PublishFormat(Protocol):
 
     def close(self, connection: Connection) -> None:
         """Say goodbye on a connection that works."""
-
-
-class Patience:
-    """An outage, from the first failure to the next success: how long it is, and whether to try once more."""
-
-    def __init__(
-        self,
-        limit: float,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], object] = time.sleep,
-    ) -> None:
-        """Wait in pauses until a limit. `limit` is in seconds."""
-        self.limit = limit
-        self.clock = clock
-        self._pause = pause
-        self.over()
-
-    def over(self) -> None:
-        """Note a success: the outage is over."""
-        self._since: float | None = None
-        self._next = _FIRST_PAUSE
-
-    def wait(self, error: ClientError) -> None:
-        """Pause before the next try. Raises: `error` once this has gone on for `limit`."""
-        now = self.clock()
-        if self._since is None:
-            self._since = now
-        left = self._since + self.limit - now
-        if left <= 0:
-            raise error
-        self._pause(min(self._next, left))
-        self._next = min(self._next * 2, _LONGEST_PAUSE)
 
 
 class PublishCounts(Struct):

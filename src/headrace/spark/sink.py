@@ -27,7 +27,8 @@ from headrace.client.errors import ClientError, JetStreamError
 from headrace.client.jetstream_api import STREAM_NOT_FOUND, JetStreamApi
 from headrace.client.jetstream_publish import JetStreamWire
 from headrace.client.options import resolve_addresses
-from headrace.client.pipeline import OUTAGE, Patience, PublishPipeline
+from headrace.client.pipeline import OUTAGE, PublishPipeline
+from headrace.client.retries import Patience
 from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError
 from headrace.spark.errors import OptionError, RowError, SinkError

@@ -26,6 +26,7 @@ from headrace.client.errors import (
     ReadInterruptedError,
 )
 from headrace.client.options import resolve_addresses
+from headrace.client.retries import Patience
 from headrace.spark.errors import StoredStreamError
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ _OUTAGE: Final = (
 KEPT: Final = 30.0
 """Seconds a connection waits for its next use; nobody answers the server's pings meanwhile."""
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
 
 _log = logging.getLogger("headrace.spark")
 
@@ -235,31 +234,25 @@ class StoredLink(ABC):
 
 
 class _Outage:
-    """An outage, from the first failure to the next success: how long it is, and whether to try once more."""
+    """The time that one stream cannot be read, from the first failure to the next success."""
 
     def __init__(self, link: StoredLink, name: str) -> None:
         self._link = link
         self._name = name
-        self.over()
-
-    def over(self) -> None:
-        self._since: float | None = None
-        self._next = _FIRST_PAUSE
+        self._patience = Patience(link._options.reconnect_timeout, link._clock, link._pause)
+        self.over = self._patience.over
 
     def wait(self, error: ClientError) -> None:
-        """Wait before the next attempt.
+        """Pause before the next try.
 
-        Raises: StoredStreamError once the outage is longer than `reconnectTimeout`.
+        Raises: StoredStreamError once this has gone on for `reconnectTimeout`.
         """
-        link, limit = self._link, self._link._options.reconnect_timeout
-        now = link._clock()
-        if self._since is None:
-            self._since = now
+        link, limit = self._link, self._patience.limit
+        if not self._patience.is_tried:
             _log.warning("%s %s: %s; trying again for %g s", link.kind.word, self._name, error, limit)
-        left = self._since + limit - now
-        if left <= 0:
+        try:
+            self._patience.wait(error)
+        except ClientError:
             raise link._failed(
                 self._name, error, f" (tried for {limit:g} s, option reconnectTimeout)"
             ) from error
-        link._pause(min(self._next, left))
-        self._next = min(self._next * 2, _LONGEST_PAUSE)

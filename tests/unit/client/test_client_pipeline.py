@@ -15,11 +15,11 @@ from headrace.client.errors import (
 from headrace.client.pipeline import (
     MessageColumns,
     NumberedAnswer,
-    Patience,
     PublishAnswer,
     PublishPipeline,
     Sent,
 )
+from headrace.client.retries import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
