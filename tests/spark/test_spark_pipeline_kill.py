@@ -31,39 +31,22 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 MESSAGES = 4_000
+DIFFERENT = MESSAGES // 4
+"""Numbers that are published, each four times."""
 
 SPEC = """\
 pipeline: copy
-parameters: {url: ""}
+parameters: {url: "", to_url: ""}
 trigger: 0s
 stop: caught_up
 spark: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # starts faster
 sources:
   messages:
     format: nats
-    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 500}
+    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 1000}
 transforms:
   numbers:
     sql: SELECT sequence, timestamp, CAST(CAST(data AS STRING) AS INT) AS number FROM messages
-expectations:
-  is_no_hundred: {view: numbers, check: number % 100 <> 0}
-dead_letters: {format: parquet, path: hundreds}
-sinks:
-  table: {from: numbers, format: parquet, path: table}
-"""
-
-
-STREAMS = """\
-pipeline: copy
-parameters: {url: "", to_url: ""}
-trigger: 0s
-stop: caught_up
-spark: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-sources:
-  messages:
-    format: nats
-    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 1000}
-transforms:
   copies:
     sql: SELECT data, concat(stream, '-', sequence) AS id FROM messages
   keyed:
@@ -72,7 +55,11 @@ transforms:
     python: headrace.pipelines.steps:deduplicate
     from: keyed
     options: {keys: key, within: 1h}
+expectations:
+  is_no_hundred: {view: numbers, check: number % 100 <> 0}
+dead_letters: {format: parquet, path: hundreds}
 sinks:
+  table: {from: numbers, format: parquet, path: table}
   copies:
     from: copies
     format: nats
@@ -127,9 +114,9 @@ def kill_after(process: subprocess.Popen[str], batches: int) -> None:
     process.stdout.close()
 
 
-def run_killed_once(folder: Path, spec: str, *parameters: str) -> None:
+def run_killed_once(folder: Path, *parameters: str) -> None:
     """Run it, kill it in the middle, and run it again to its end."""
-    (folder / "copy.yaml").write_text(spec)
+    (folder / "copy.yaml").write_text(SPEC)
     kill_after(start(folder, *parameters), batches=3)
     last = start(folder, *parameters)
     said, _ = last.communicate(timeout=LONG)
@@ -143,21 +130,11 @@ def column(folder: Path, name: str, order_by: str) -> list[Any]:
     return [one for batch in read_rows(table, 0, table.rows, [name]) for one in batch.column(0).to_pylist()]
 
 
-def test_killed_pipeline_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
-    publish(server.url, range(1, MESSAGES + 1))
-    run_killed_once(tmp_path, SPEC, f"url={server.url}")
-    kept = column(tmp_path / "table", "number", "timestamp")
-    assert sorted(kept) == [n for n in range(1, MESSAGES + 1) if n % 100]
-    dead = [json.loads(row)["number"] for row in column(tmp_path / "hundreds", "row", "time")]
-    assert sorted(dead) == list(range(100, MESSAGES + 1, 100))
-
-
 @pytest.mark.parametrize("kind", depth.turn(list(SIDES)))
-def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
-    server: Server, tmp_path: Path, kind: str
-) -> None:
-    different = MESSAGES // 4
-    publish(server.url, (number % different for number in range(MESSAGES)))
+def test_killed_pipeline_has_written_every_message_once(server: Server, tmp_path: Path, kind: str) -> None:
+    """Into a table, without those that are dead letters; copied, and deduplicated, into streams."""
+    numbers = [1 + number % DIFFERENT for number in range(MESSAGES)]
+    publish(server.url, numbers)
     with (
         ServerProcess(SIDES[kind], tmp_path, "-js", "-sd", str(tmp_path / "jetstream")) as process,
         connect(process.url) as connection,
@@ -165,7 +142,7 @@ def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
         api = JetStreamApi(connection)
         for name in ("COPIES", "ONCE"):
             api.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [name.lower()]})
-        run_killed_once(tmp_path, STREAMS, f"url={server.url}", f"to_url={process.url}")
+        run_killed_once(tmp_path, f"url={server.url}", f"to_url={process.url}")
         found = {
             name: [
                 int(payload)
@@ -174,5 +151,14 @@ def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
             ]
             for name in ("COPIES", "ONCE")
         }
-    assert sorted(found["COPIES"]) == sorted(number % different for number in range(MESSAGES))
-    assert sorted(found["ONCE"]) == list(range(different))
+    assert sorted(column(tmp_path / "table", "sequence", "timestamp")) == [
+        sequence for sequence, number in enumerate(numbers, 1) if number % 100
+    ]
+    kept = column(tmp_path / "table", "number", "timestamp")
+    assert sorted(kept) == sorted(number for number in numbers if number % 100)
+    dead = [json.loads(row) for row in column(tmp_path / "hundreds", "row", "time")]
+    assert sorted((row["sequence"], row["number"]) for row in dead) == [
+        (sequence, number) for sequence, number in enumerate(numbers, 1) if not number % 100
+    ]
+    assert sorted(found["COPIES"]) == sorted(numbers)
+    assert sorted(found["ONCE"]) == list(range(1, DIFFERENT + 1))
