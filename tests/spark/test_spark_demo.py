@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import headrace
 from harness.waiting import LONG
 from headrace.conf.streaming_options import StreamingOptions
+from headrace.demo import run
+from headrace.demo.display import Display
 from headrace.demo.feed import load_flights
 from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -69,13 +79,23 @@ def test_demo_without_java_writes_what_was_published(tmp_path: Path) -> None:
     assert sum(row["cancelled"] for row in delays) == cancelled > 0
 
 
+@pytest.fixture
+def kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demonstration in this process works in the session that all tests share, and leaves it as it is."""
+    monkeypatch.setattr(run, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr(logging.getLogger("py4j"), "setLevel", lambda _: None)
+
+
+@pytest.mark.usefixtures("kept")
 def test_demo_with_a_given_server_kills_nothing(tmp_path: Path) -> None:
+    said = io.StringIO()
     with Server(streaming=StreamingOptions()) as server:
-        done = run_demo(tmp_path, "--limit", "300", "--url", server.url)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "it is not ours, so nothing is killed" in done.stdout
-        assert "up again" not in done.stdout
-        assert "300 messages published, 300 is the channel's last sequence" in done.stdout
+        options = run.DemoOptions(tmp_path / "demo-output", server.url, limit=300)
+        assert run.run_demo(options, Display(Console(file=said, width=200)), threading.Event())
+        assert "it is not ours, so nothing is killed" in said.getvalue()
+        assert "up again" not in said.getvalue()
+        assert "300 messages published, 300 is the channel's last sequence" in said.getvalue()
         again = run_demo(tmp_path, "--limit", "300", "--url", server.url)
     assert again.returncode == 1
     assert "has been used before, its last sequence is 300" in again.stdout
