@@ -45,7 +45,7 @@ def atomic(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def numbers(spark: SparkSession, source: StanChannel) -> DataFrame:
-    options = {**source.options(), "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500"}
+    options = {**source.options(), "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1000"}
     rows = spark.readStream.format("nats").options(**options).load()
     return rows.selectExpr("sequence", "sequence % 7 as part")
 

@@ -11,6 +11,7 @@ import pytest
 
 import headrace
 from harness.waiting import LONG
+from headrace.spark.session import QUICK_START_FLAGS
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,6 +26,7 @@ NOTEBOOK = Path(__file__).parents[2] / "examples" / "pipeline.ipynb"
 def test_example_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [str(Path(headrace.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICK_START_FLAGS)  # of the JVM, whose options are the notebook's
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "outputs of a run are not committed"
