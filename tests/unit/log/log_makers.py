@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.memory import MemoryLog
-from headrace.log.port import NO_LIMITS, Discard, Limits, MessageLog, NewMessage, SyncPolicy, size_of
+from headrace.log.port import NO_LIMITS, Limits, LogDiscard, MessageLog, NewMessage, SyncPolicy, size_of
 from headrace.testing.faultfs import MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ LIMITS: Final = (
     Limits(max_bytes=1500),
     Limits(max_messages_per_subject=1),
     Limits(max_messages_per_subject=3, max_messages=12),
-    Limits(max_messages=9, discard=Discard.NEW),
-    Limits(max_bytes=1500, discard=Discard.NEW),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, max_messages=20),
-    Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True),
+    Limits(max_messages=9, discard=LogDiscard.NEW),
+    Limits(max_bytes=1500, discard=LogDiscard.NEW),
+    Limits(max_messages_per_subject=2, discard=LogDiscard.NEW, max_messages=20),
+    Limits(max_messages_per_subject=2, discard=LogDiscard.NEW, discard_new_per_subject=True),
     Limits(max_message_size=70),
     Limits(max_age_ns=30),
 )
