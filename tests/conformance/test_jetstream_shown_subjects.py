@@ -34,16 +34,19 @@ accounts: {
             }}
         ]
         exports: [
-            {service: "$JS.API.CONSUMER.MSG.NEXT.S.pulled", response_type: stream}
-            {service: "$JS.ACK.S.pulled.>"}
+            {service: "$JS.API.CONSUMER.MSG.NEXT.test_a_pull_from_abroad.pulled", response_type: stream}
+            {service: "$JS.ACK.test_a_pull_from_abroad.pulled.>"}
             {stream: "deliver.>"}
         ]
     }
     AWAY: {
         users: [{user: away, password: p}]
         imports: [
-            {service: {account: HOME, subject: "$JS.API.CONSUMER.MSG.NEXT.S.pulled"}, to: "next"}
-            {service: {account: HOME, subject: "$JS.ACK.S.pulled.>"}}
+            {
+                service: {account: HOME, subject: "$JS.API.CONSUMER.MSG.NEXT.test_a_pull_from_abroad.pulled"}
+                to: "next"
+            }
+            {service: {account: HOME, subject: "$JS.ACK.test_a_pull_from_abroad.pulled.>"}}
             {stream: {account: HOME, subject: "deliver.>"}, prefix: "from"}
         ]
     }
@@ -62,29 +65,35 @@ def server(
 
 
 @pytest.fixture
-def home(server: ServerProcess) -> Iterator[JetStreamWire]:
-    """A client beside a stream S of `o.*` with three messages, which is gone afterwards."""
+def stream(request: pytest.FixtureRequest) -> str:
+    """The stream of a test, which has the test's name.
+
+    The Go server removes the files of a stream after its answer: a stream of the same name, and a consumer of
+    the same name in it, may go on from what they find.
+    """
+    return str(request.function.__name__)
+
+
+@pytest.fixture
+def home(server: ServerProcess, stream: str) -> Iterator[JetStreamWire]:
+    """A client beside a stream of `o.*` with three messages, which is gone afterwards."""
     with JetStreamWire(server, user="home", **{"pass": "p"}) as wire:
-        assert "error" not in wire.api("STREAM.CREATE.S", {"name": "S", "subjects": ["o.*"]})
+        assert "error" not in wire.api(f"STREAM.CREATE.{stream}", {"name": stream, "subjects": ["o.*"]})
         wire.stored("o.0", "m0")
         wire.stored("o.1", "m1", {"A": "1"})
         wire.stored("o.secret", "m2")
         yield wire
-        assert wire.api("STREAM.DELETE.S")["success"]
+        assert wire.api(f"STREAM.DELETE.{stream}")["success"]
 
 
 def as_user(server: ServerProcess, user: str, **options: Any) -> JetStreamWire:
     return JetStreamWire(server, user=user, **{"pass": "p"}, **options)
 
 
-def push_to(home: JetStreamWire, subject: str, consumer: str) -> None:
-    """Each test has a consumer of its own name.
-
-    The Go server removes the files of a stream after its answer: a consumer that has the name of one before
-    it, of a stream of the same name, may go on where that was.
-    """
-    config = {"name": consumer, "deliver_subject": subject, "ack_policy": "explicit"}
-    assert "error" not in home.api(f"CONSUMER.CREATE.S.{consumer}", {"stream_name": "S", "config": config})
+def push_to(home: JetStreamWire, stream: str, subject: str) -> None:
+    config = {"name": "p", "deliver_subject": subject, "ack_policy": "explicit"}
+    answer = home.api(f"CONSUMER.CREATE.{stream}.p", {"stream_name": stream, "config": config})
+    assert "error" not in answer
 
 
 def shown(messages: list[Message]) -> list[tuple[str, list[str], str]]:
@@ -93,32 +102,34 @@ def shown(messages: list[Message]) -> list[tuple[str, list[str], str]]:
     return [(m.subject, [*reply[:7], reply[8]], m.payload.decode()) for m, reply in words]
 
 
-def expected(consumer: str, *subjects: str) -> list[tuple[str, list[str], str]]:
+def expected(stream: str, consumer: str, *subjects: str) -> list[tuple[str, list[str], str]]:
     places = {"o.0": 1, "o.1": 2, "o.secret": 3}
     return [
         (
             s,
-            ["$JS", "ACK", "S", consumer, "1", str(places[s]), str(places[s]), str(3 - places[s])],
+            ["$JS", "ACK", stream, consumer, "1", str(places[s]), str(places[s]), str(3 - places[s])],
             f"m{places[s] - 1}",
         )
         for s in subjects
     ]
 
 
-def test_a_pull_from_another_account(server: ServerProcess, home: JetStreamWire) -> None:
+def test_a_pull_from_abroad(server: ServerProcess, home: JetStreamWire, stream: str) -> None:
     config = {"durable_name": "pulled", "ack_policy": "explicit"}
-    home.api("CONSUMER.DURABLE.CREATE.S.pulled", {"stream_name": "S", "config": config})
+    home.api(f"CONSUMER.DURABLE.CREATE.{stream}.pulled", {"stream_name": stream, "config": config})
     with as_user(server, "away") as away:
         sid = away.subscribe("answers")
         away.publish("next", {"batch": 3, "expires": 5_000_000_000}, reply="answers")
         messages = away.take(sid, 3)
-        assert shown(messages) == expected("pulled", "o.0", "o.1", "o.secret")
+        assert shown(messages) == expected(stream, "pulled", "o.0", "o.1", "o.secret")
         assert [message.header("A") for message in messages] == [None, "1", None]
         assert away.request(messages[0].reply, "+ACK").payload == b""
-        assert home.api("CONSUMER.INFO.S.pulled")["num_ack_pending"] == 2
+        assert home.api(f"CONSUMER.INFO.{stream}.pulled")["num_ack_pending"] == 2
 
 
-def test_listeners_at_home_and_in_another_account(server: ServerProcess, home: JetStreamWire) -> None:
+def test_listeners_at_home_and_in_another_account(
+    server: ServerProcess, home: JetStreamWire, stream: str
+) -> None:
     with (
         as_user(server, "away") as away,
         as_user(server, "denied", headers=False, no_responders=False) as denied,
@@ -127,19 +138,19 @@ def test_listeners_at_home_and_in_another_account(server: ServerProcess, home: J
         filtered = denied.subscribe(">")
         away.sync()
         denied.sync()
-        push_to(home, "deliver.x", "exported")
-        assert shown(away.take(abroad, 3)) == expected("exported", "o.0", "o.1", "o.secret")
+        push_to(home, stream, "deliver.x")
+        assert shown(away.take(abroad, 3)) == expected(stream, "p", "o.0", "o.1", "o.secret")
         home.publish("deliver.end")
         home.sync()
         messages = denied.take(filtered, 1)
         while messages[-1].subject != "deliver.end":
             messages += denied.take(filtered, 1)
         stored = [m for m in messages if m.reply.startswith("$JS.ACK.")]
-        assert shown(stored) == expected("exported", "o.0", "o.1")
+        assert shown(stored) == expected(stream, "p", "o.0", "o.1")
         assert [m.headers for m in stored] == [b"", b""]
 
 
-def test_listeners_over_websocket(server: ServerProcess, home: JetStreamWire) -> None:
+def test_listeners_over_websocket(server: ServerProcess, home: JetStreamWire, stream: str) -> None:
     """What is shown, and what is not, does not depend on how a client is connected."""
     port = int(server.wait_for_line(r"Listening for websocket clients on ws://\S+:(\d+)")[1])
     with WebSocket(port) as named, WebSocket(port) as filtered:
@@ -151,9 +162,9 @@ def test_listeners_over_websocket(server: ServerProcess, home: JetStreamWire) ->
         filtered.send(b"SUB > 7\r\n")
         named.sync()
         filtered.sync()
-        push_to(home, "named.ws", "sent")
+        push_to(home, stream, "named.ws")
         messages = home.take(sid, 3)
-        assert shown(messages) == expected("sent", "o.0", "o.1", "o.secret")
+        assert shown(messages) == expected(stream, "p", "o.0", "o.1", "o.secret")
         assert named.take_through(b"m2\r\n") == b"".join(in_frames(message, 1) for message in messages)
         home.publish("named.end", "end")
         home.sync()
@@ -174,28 +185,34 @@ def in_frames(message: Message, sid: int) -> bytes:
     return head + message.headers + message.payload + b"\r\n"
 
 
-def test_only_who_names_the_deliver_subject_is_interest(server: ServerProcess, home: JetStreamWire) -> None:
+def test_only_who_names_the_deliver_subject_is_interest(
+    server: ServerProcess, home: JetStreamWire, stream: str
+) -> None:
     """A wider subscription, or one in a queue group, gets nothing by itself."""
     wider, grouped = home.subscribe("named.*"), home.subscribe("named.x", "g")
     home.sync()
-    push_to(home, "named.x", "named")
-    assert "push_bound" not in home.api("CONSUMER.INFO.S.named")
+    push_to(home, stream, "named.x")
+    assert "push_bound" not in home.api(f"CONSUMER.INFO.{stream}.p")
     assert home.taken(wider) == home.taken(grouped) == []
     named = home.subscribe("named.x")
     for sid in (named, wider, grouped):
-        assert shown(home.take(sid, 3)) == expected("named", "o.0", "o.1", "o.secret")
-    assert home.api("CONSUMER.INFO.S.named")["push_bound"]
+        assert shown(home.take(sid, 3)) == expected(stream, "p", "o.0", "o.1", "o.secret")
+    assert home.api(f"CONSUMER.INFO.{stream}.p")["push_bound"]
 
 
-def test_who_may_only_respond_may_acknowledge(server: ServerProcess, home: JetStreamWire) -> None:
+def test_who_may_only_respond_may_acknowledge(
+    server: ServerProcess, home: JetStreamWire, stream: str
+) -> None:
     with as_user(server, "worker", inbox="work") as worker:
         sid = worker.subscribe("work.here")
         worker.sync()
-        push_to(home, "work.here", "work")
+        push_to(home, stream, "work.here")
         messages = worker.take(sid, 3)
-        assert shown(messages) == expected("work", "o.0", "o.1", "o.secret")
+        assert shown(messages) == expected(stream, "p", "o.0", "o.1", "o.secret")
         for message in messages:
             worker.publish(message.reply, "+ACK")
         worker.sync()
         assert worker.problems == []
-        wait_until(lambda: home.api("CONSUMER.INFO.S.work")["num_ack_pending"] == 0, "all are acknowledged")
+        wait_until(
+            lambda: home.api(f"CONSUMER.INFO.{stream}.p")["num_ack_pending"] == 0, "all are acknowledged"
+        )
