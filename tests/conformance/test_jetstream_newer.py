@@ -95,6 +95,32 @@ def mirror_keeps_gaps(play: Play) -> None:
     play.state(deleted_details=True)
 
 
+MIRRORS: Final[dict[str, dict[str, Any]]] = {
+    "KEPT": {},
+    "ROLLED": {"allow_rollup_hdrs": True},
+    "NAMED": {"subject_transform": {"src": "o.*", "dest": "t.$1"}},
+    "NOBODY": {"retention": "interest"},
+    "LIVING": {"allow_msg_ttl": True},
+    "SMALL": {"max_msg_size": 20},
+}
+
+
+@SCENARIOS.add
+def mirrors_with_rules_of_their_own(play: Play) -> None:
+    play.stream("O", ["o.>"], allow_rollup_hdrs=True, allow_msg_ttl=True)
+    for name, rules in MIRRORS.items():
+        play.quiet(f"STREAM.CREATE.{name}", {"name": name, "mirror": {"name": "O"}, **rules})
+    for number, fields in enumerate(({}, {"Nats-TTL": "1s"}, {}, {"Nats-Rollup": "sub"}), 1):
+        play.publish("o.b" if number == 2 else "o.a", str(number), fields)
+        for name in MIRRORS:
+            if name != "SMALL" or number < 2:
+                play.until(lambda info, n=number: info["state"]["last_seq"] == n, f"STREAM.INFO.{name}")
+    play.until(lambda info: info["state"]["messages"] == 1, "STREAM.INFO.O")
+    play.until(lambda info: info["state"]["messages"] == 3, "STREAM.INFO.LIVING")
+    for name in MIRRORS:
+        play.state(name, subjects_filter=">", deleted_details=True)
+
+
 @SCENARIOS.add
 def mirror_is_promoted(play: Play) -> None:
     play.stream("O", ["o.>"])

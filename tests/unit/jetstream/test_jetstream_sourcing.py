@@ -375,6 +375,37 @@ def test_a_mirror_is_held_up_by_a_message_that_is_too_large_for_it_and_says_so()
     assert info["lag"] == 0
 
 
+def test_a_mirror_follows_its_own_rules() -> None:
+    place = origin(allow_rollup_hdrs=True)
+    put(place, "o.1", "o.2", "o.1")
+    put(place, "o.1", Nats_Rollup="sub")
+    put(place, "o.2")
+    place.ask("STREAM.MSG.DELETE.O", {"seq": 2})
+    mirror = {"name": "O", "opt_start_seq": 1}
+    place.stream("ROLLED", mirror=mirror, allow_rollup_hdrs=True)
+    place.stream("KEPT", mirror=mirror)
+    place.stream("NAMED", mirror=mirror, subject_transform={"src": "o.*", "dest": "t.$1"})
+    place.stream("NOBODY", mirror=mirror, retention="interest")
+    place.stream("SOME", mirror=mirror, retention="interest")
+    place.consumer("SOME", "c", filter_subject="o.1")
+    put(place, "o.1", "o.2", "o.1")
+    put(place, "o.1", Nats_Rollup="sub")
+    put(place, "o.2")
+    place.host.tick()
+
+    def of(stream: str) -> list[tuple[int, str]]:
+        return [(sequence, subject) for sequence, subject, _ in held(place, stream)]
+
+    assert of("O") == [(5, "o.2"), (7, "o.2"), (9, "o.1"), (10, "o.2")]
+    assert of("ROLLED") == of("O")
+    subjects = {4: "o.1", 5: "o.2", 6: "o.1", 7: "o.2", 8: "o.1", 9: "o.1", 10: "o.2"}
+    assert of("KEPT") == list(subjects.items())
+    assert of("NAMED") == [(sequence, subject.replace("o", "t")) for sequence, subject in of("KEPT")]
+    assert of("NOBODY") == []
+    assert place.ask("STREAM.INFO.NOBODY")["state"]["last_seq"] == 10
+    assert of("SOME") == [(6, "o.1"), (8, "o.1"), (9, "o.1")]
+
+
 @pytest.mark.parametrize("described", [{"mirror": {"name": "O"}}, {"sources": [{"name": "O"}]}], ids=str)
 def test_lifetimes_mean_nothing_where_they_are_not_allowed(described: dict[str, Any]) -> None:
     place = origin(allow_msg_ttl=True)

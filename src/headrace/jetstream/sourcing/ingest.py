@@ -121,29 +121,33 @@ class MirrorIngest:
         self._origin = origin
 
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
-        start = 0
-        for place in range(1, len(messages) + 1):
-            gap = place == len(messages) or messages[place].sequence != messages[place - 1].sequence + 1
-            if gap:
-                self._append(messages[start:place])
-                start = place
-
-    def _append(self, messages: Sequence[StoredMessage]) -> None:
-        """Messages without a gap between them."""
-        publications: list[Publication] = []
-        refused: MessageRefused | None = None
+        """Store runs of messages: without a gap, and one that rolls up others is the last of its run."""
+        run: list[Publication] = []
+        first = 0
         for message in messages:
             try:
-                publications.append(self._judged(message))
+                p = self._judged(message)
             except ApiError as error:
-                refused = MessageRefused(message.sequence, error)
-                break
-        if publications:
-            failure = self._stream.ingest.append_at(messages[0].sequence, publications)
-            if failure is not None:
-                raise MessageRefused(messages[0].sequence, failure)
-        if refused is not None:
-            raise refused
+                self._store(first, run)
+                raise MessageRefused(message.sequence, error) from None
+            if run and first + len(run) != message.sequence:
+                self._store(first, run)
+                run = []
+            if not run:
+                first = message.sequence
+            run.append(p)
+            if p.rollup:
+                self._store(first, run)
+                run = []
+        self._store(first, run)
+
+    def _store(self, first: int, run: Sequence[Publication]) -> None:
+        """Store messages without a gap between them, the first with sequence `first`."""
+        if not run:
+            return
+        failure = self._stream.ingest.append_at(first, run)
+        if failure is not None:
+            raise MessageRefused(first, failure)
 
     def _judged(self, message: StoredMessage) -> Publication:
         """The message as this stream takes it. Raises: ApiError."""

@@ -300,6 +300,7 @@ _BATCHED: Final = PublicationKind.ATOMIC | PublicationKind.FAST
 _PUBLISHED: Final = _ALONE | _BATCHED
 _ARRIVING: Final = PublicationKind.OF_ATOMIC | PublicationKind.OF_FAST
 _TAKEN_OVER: Final = PublicationKind.SOURCED | PublicationKind.MARKER
+_FOLLOWED: Final = PublicationKind.SOURCED | PublicationKind.MIRRORED
 _WHOLE: Final = _ALONE | _TAKEN_OVER
 _SUBJECT_SEQUENCE: Final = (hdr.EXPECTED_SUBJECT_SEQUENCE, hdr.SUBJECT_OF_SEQUENCE)
 _SCHEDULE: Final = (schedules.PATTERN, schedules.TIME_ZONE, schedules.NEXT, schedules.SCHEDULER)
@@ -308,9 +309,7 @@ _ROLLUP: Final = (hdr.ROLLUP, schedules.PATTERN)  # of a schedule only the last 
 
 # fmt: off
 CHECKS: Final = CheckTable(
-    Check(
-        "transform", _ALONE | PublicationKind.SOURCED | _ARRIVING, transform_subject, streams=has_transform
-    ),
+    Check("transform", _ALONE | _FOLLOWED | _ARRIVING, transform_subject, streams=has_transform),
     Check("sealed", _WHOLE | _ARRIVING, refuse_sealed, (10109,), streams=is_sealed),
     Check("request info", _WHOLE, drop_request_info, headers=(_REQUEST_INFO,)),
     Check("room", _ARRIVING, check_room, (10002, 10023, 10120)),
@@ -340,7 +339,7 @@ CHECKS: Final = CheckTable(
     Check("id", _WHOLE, check_id, (), (MSG_ID,), is_compiled=True),
     Check("last id", _ALONE, check_last_id, (10070,), (hdr.EXPECTED_LAST_ID,), reads_log=True),
     Check("no roll-up", _ALONE, refuse_rollup, (10111,), _ROLLUP, may_not_roll_up),
-    Check("roll-up", _WHOLE, set_rollup, (10111,), _ROLLUP, reads_log=True),
+    Check("roll-up", _WHOLE | PublicationKind.MIRRORED, set_rollup, (10111,), _ROLLUP, reads_log=True),
     Check("counter", _PUBLISHED | _TAKEN_OVER, count, (10169, 10172), (), has_counters, reads_log=True),
     Check("last sequence in a batch", _BATCHED, check_last_sequence, (10071, 10164),
           (hdr.EXPECTED_LAST_SEQUENCE,), reads_log=True),

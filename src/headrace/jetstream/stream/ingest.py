@@ -304,16 +304,7 @@ class Ingest:
     def append_all(self, publications: Sequence[Publication]) -> None:
         """Judged messages, all or none of them, after all before them."""
         self.append()
-        wanted = [self._stream.wants(p.subject) for p in publications]
-        batch = self._empty()
-        batch.together = True
-        batch.wanted = any(wanted)
-        for p in publications:
-            self._add(batch, p)
-        self._store(batch)
-        self._stream.retention.unwanted(
-            p.sequence for p, is_wanted in zip(publications, wanted, strict=True) if not is_wanted
-        )
+        self._store_together(publications)
 
     def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> ApiError | None:
         """Append messages of a mirror, with their sequences and times, after all before them; all or none.
@@ -325,11 +316,23 @@ class Ingest:
         if not publications:
             self._skip_to(first_sequence)
             return None
+        return self._store_together(publications, first_sequence)
+
+    def _store_together(
+        self, publications: Sequence[Publication], first_sequence: int = 0
+    ) -> ApiError | None:
+        """Store all or none. `first_sequence` 0: after the last one of the stream. Returns why none."""
+        wanted = [self._stream.wants(p.subject) for p in publications]
         batch = self._empty()
         batch.together, batch.first = True, first_sequence
+        batch.wanted = any(wanted)
         for p in publications:
             self._add(batch, p)
-        return self._store(batch)
+        refused = self._store(batch)
+        self._stream.retention.unwanted(
+            p.sequence for p, is_wanted in zip(publications, wanted, strict=True) if not is_wanted
+        )
+        return refused
 
     def _skip_to(self, sequence: int) -> None:
         stream = self._stream
