@@ -43,10 +43,11 @@ accounts: {
 EXTERNAL = {"api": "FROM.API", "deliver": "SYNC.x"}
 
 
-@pytest.fixture(scope="module", params=[NATS_SERVER, HEADRACES[0]], ids=str)
+@pytest.fixture(params=[NATS_SERVER, HEADRACES[0]], ids=str)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
+    """A server for each test, whose streams have the same names: the Go server removes files late."""
     program: Program = request.param
     folder: Path = tmp_path_factory.mktemp("across")
     with ServerProcess(program, folder, config=CONFIG % (folder / "js", "")) as running:
