@@ -139,12 +139,12 @@ class JetStreamWire:
 
     def quiet(self, seconds: float) -> None:
         """Takes everything in until nothing has come for so long."""
-        self.sync()  # what came together with an answer is taken in, too
         last = time.monotonic()
         while time.monotonic() < last + seconds:
             if self.wire.fill(last + seconds - time.monotonic()):
                 self.sync()
                 last = time.monotonic()
+        self.sync()  # what was read together with an answer, before it or after it, is taken in, too
 
     def request(
         self, subject: str, payload: Any = b"", fields: dict[str, str] | bytes | None = None
