@@ -23,7 +23,7 @@ cdef enum:
 
 
 cdef class AckLane(Lane):
-    """Of an account. The journal has
+    """The lane of one account's acknowledgements. The journal has
 
         writer             the `DeltaWriter` of its consumers
         confirm(replies)   answers with nothing when all that changed is durable, in the turn that is next

@@ -42,7 +42,7 @@ cdef part_t token(part_t *text) noexcept:
 
 
 cdef inline str name_of(part_t text):
-    """As the account knows it."""
+    """Return a name as the account knows it."""
     return text.text[:text.len].decode("utf-8", "replace")
 
 

@@ -222,7 +222,7 @@ cdef class Outgoing:
         self.buffer.start = self.buffer.end = 0
 
     def frames(self, uint64_t largest) -> tuple[bytes, list[tuple[bytes, int]]]:
-        """Everything that waits as a client sends it (PUB, HPUB), for hosts that are one; nothing waits then.
+        """Take what waits as a client sends it (PUB, HPUB), for hosts that are one.
 
         Messages of more than `largest` bytes of headers and payload are left out: (subject, bytes) of each.
         No frame of a client says with which subject a message is to be shown: it is shown with its own.
@@ -256,7 +256,7 @@ cdef class Outgoing:
         return self.buffer.end - self.buffer.start
 
     def take(self) -> list[tuple[bytes, bytes, bytes, bytes]]:
-        """Everything that waits, as (subject, reply, headers, payload); for hosts that have no link."""
+        """Take what waits, as (subject, reply, headers, payload); for hosts that have no link."""
         return [(subject, *parts) for subject, _, *parts in self.take_shown()]
 
     def take_shown(self) -> list[tuple[bytes, bytes, bytes, bytes, bytes]]:

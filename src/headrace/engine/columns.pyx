@@ -44,7 +44,7 @@ cdef enum:
     BESIDES = PARTS * 4 + 12 * 8     # the offsets' last entries and all padding
 
 cdef int64_t MOST_BYTES = 0x40000000
-"""Of one batch, with room to spare: an int32 offset must be able to say it."""
+"""The bytes of one batch, with room to spare: an int32 offset must be able to say it."""
 
 
 cdef struct run_t:

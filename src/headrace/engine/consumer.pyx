@@ -212,7 +212,7 @@ cdef class ConsumerCore:
         return 0
 
     def _set_floor(self) -> None:
-        """Everything that was delivered counts as acknowledged."""
+        """Count every delivered message as acknowledged."""
         self.floor_consumer = self._state.floor_consumer = self._state.delivered_consumer
         self.floor_stream = self._state.floor_stream = self._state.delivered_stream
 
@@ -323,7 +323,7 @@ cdef class ConsumerCore:
         return buf_append(&self._gone, <const char *> &sequence, sizeof(uint64_t))
 
     def note_gone(self, list sequences not None) -> None:
-        """These are pending no more."""
+        """Note that messages are pending no more."""
         for sequence in sequences:
             self.note_gone_one(sequence)
 
@@ -653,7 +653,7 @@ cdef class ConsumerTable:
         self._recent[hr_hash(PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), 0) & (RECENT - 1)] = None
 
     cdef ConsumerCore find(self, const char *name, uint32_t n):
-        """None: there is no such consumer."""
+        """Return a consumer by its name; None: there is no such one."""
         cdef size_t place = hr_hash(name, n, 0) & (RECENT - 1)
         cdef object recent = self._recent[place]
         cdef bytes key

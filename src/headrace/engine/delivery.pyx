@@ -317,7 +317,7 @@ cdef inline size_t head_len_of(plan_t *plan, msg_t *m) noexcept:
 
 
 cdef inline int note_reply(sub_t *s, msg_t *m) except -1:
-    """Somebody local has got a message: where an answer goes is remembered, if it came from another cluster."""
+    """Remember where an answer to a delivered message goes, if the message came from another cluster."""
     if m.source.remote != NULL and m.source.remote.prefix.len and m.via == NULL and m.reply_len:
         remember_mapped_reply(s, m)
     return 0

@@ -96,7 +96,7 @@ cdef class IdWindow:
         return 0
 
     cdef void forget_before(self, int64_t time) noexcept:
-        """Those that are over the window at a time go."""
+        """Forget the ids that are older than the window at a time."""
         while self._first < self._next and time - self._ring[self._first & (self._room - 1)].time >= self.window_ns:
             self._drop_first()
 

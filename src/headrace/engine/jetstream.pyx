@@ -169,7 +169,7 @@ cdef class Publications(NewMessages):
         return 0
 
     def part(self, Py_ssize_t start, Py_ssize_t count) -> Publications:
-        """Those from place `start` on, so many. Raises: IndexError for what is not there."""
+        """Return `count` publications from place `start` on. Raises: IndexError for what is not there."""
         cdef Publications some = Publications(self._make)
         cdef Py_ssize_t i
         if not (0 <= start <= self.count and 0 <= count <= self.count - start):
@@ -180,14 +180,14 @@ cdef class Publications(NewMessages):
         return some
 
     cpdef at(self, int64_t time_ns):
-        """Those that have no time yet are to be stored with this one."""
+        """Give this time to publications that have none yet."""
         cdef Py_ssize_t i
         for i in range(self.count):
             if self.items[i].time == 0:
                 self.items[i].time = time_ns
 
     cdef int at_any_time(self) except -1:
-        """They have no time yet."""
+        """Take the time from all publications."""
         cdef Py_ssize_t i
         for i in range(self.count):
             self.items[i].time = 0
@@ -201,7 +201,7 @@ cdef class Publications(NewMessages):
         return 0
 
     cpdef stored(self, uint64_t first):
-        """They were stored, with sequences from `first` on."""
+        """Give the publications their sequences, from `first` on: they were stored."""
         cdef Py_ssize_t i
         for i in range(self.count):
             self.items[i].sequence = first + <uint64_t> i
@@ -365,7 +365,7 @@ cdef class Acks:
         return [text_of(self._items[i].reply) for i in range(self._count) if self._items[i].reply.len]
 
     def clear(self) -> None:
-        """They are dealt with."""
+        """Forget the acknowledgements: they are dealt with."""
         self._count = 0
         self._owners.clear()
 
@@ -515,7 +515,7 @@ cdef struct stamp_t:
 
 
 cdef int begin_stamp(stamp_t *stamp, bytes prefix, uint64_t deliveries) except -1:
-    """Raises: ValueError for a prefix that cannot be one."""
+    """Begin the acknowledgement subjects of one consumer. Raises: ValueError for a prefix that cannot be one."""
     cdef part_t beginning = part_of(prefix)
     cdef int i
     if not 0 < beginning.len <= PREFIX_ROOM or not is_word(beginning.text, beginning.len):

@@ -435,7 +435,7 @@ cdef class LeafLink(PeerLink):
         return False
 
     def limit(self, *, uint32_t max_payload, uint32_t max_control_line, uint32_t max_subscriptions=0):
-        """As for any peer; and how many subjects may be wanted at once (0: any number)."""
+        """Set the limits of any peer, and the number of subjects that may be wanted at once (0: any)."""
         PeerLink.limit(self, max_payload=max_payload, max_control_line=max_control_line)
         self.c.max_subscriptions = max_subscriptions
 

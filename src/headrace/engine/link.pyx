@@ -190,7 +190,7 @@ cdef void after_write(link_t *l, size_t n, bint blocked) noexcept:
 
 
 cdef void prepare_outbox(link_t *l) noexcept:
-    """Before a write of a compressed connection: what was said since the last one becomes what is sent."""
+    """Compress what was written to the outbox since the last write of a compressed connection."""
     cdef size_t pending = l.out.end - l.out.start
     try:
         compress_tail(l.s2, &l.out)
@@ -249,7 +249,7 @@ cdef bint take_off(link_t **at, link_t *l) noexcept:
 
 
 cdef void leave_lists(link_t *l) noexcept:
-    """Nothing of the router points at this link any more, nor this link at another."""
+    """Take a link out of all lists of the router."""
     cdef router_t *r = l.router
     cdef link_t **at
     if l.flags & LINK_STALLED:
@@ -397,7 +397,7 @@ cdef class Router:
                 staying.append(link)
 
     def statistics(self):
-        """Totals since start, as /varz counts them (bytes are payload); `far_...`: what of it other servers are."""
+        """Totals since start, as /varz counts them (bytes are payload); `remote_...`: the share of other servers."""
         return {
             "in_msgs": self.c.in_msgs, "out_msgs": self.c.out_msgs,
             "in_bytes": self.c.in_bytes, "out_bytes": self.c.out_bytes,
@@ -459,7 +459,7 @@ cdef class Link:
             self._leave()
 
     cdef _hear_nothing(self):
-        """It listens to no account any more; links to other servers do."""
+        """Listen to no account any more; only links to other servers do."""
 
     cdef _quit(self):
         """Gives back all but its subscriptions."""

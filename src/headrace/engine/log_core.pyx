@@ -191,7 +191,7 @@ cdef class LogCore(LogAppends):
         self.is_quiet = False
 
     def close(self):
-        """Nothing is appended here any more."""
+        """Append no more messages in compiled code."""
         self.is_open = False
         self._tidy = None
 

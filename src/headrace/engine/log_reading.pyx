@@ -318,7 +318,7 @@ cdef class LogReads:
 
 
 cdef class FileReads(LogReads):
-    """Those of a file log. `counts` say what is live."""
+    """The reads of a file log. `counts` say what is live."""
 
     def __init__(self, PointReads points not None, LogCounts counts not None):
         self._points = points

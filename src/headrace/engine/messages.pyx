@@ -68,7 +68,7 @@ cdef class Messages:
         return 0
 
     cdef int clear(self) except -1:
-        """Nothing is in it any more."""
+        """Drop all messages."""
         self.count = 0
         self._owners.clear()
         return 0

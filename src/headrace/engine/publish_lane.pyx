@@ -25,7 +25,9 @@ cdef enum:
 
 
 cdef class PublishLane(Lane):
-    """Of one stream. `unanswered`: bytes of its publications, and what they take besides, that wait for a sync.
+    """The lane of one stream's publications.
+
+    `unanswered`: bytes of its publications, and what they take besides, that wait for a sync.
 
     The owner answers these calls:
 

@@ -30,7 +30,7 @@ cdef class PendingNumbers:
 
 
 cdef class SinglePulls:
-    """Those of one consumer, as long as it has this configuration.
+    """The single pulls of one consumer, as long as it has this configuration.
 
     is_plain      every message is for it, and goes to whoever asks first, at once and whole
     prefix        `$JS.ACK.<stream>.<consumer>.`

@@ -344,9 +344,9 @@ cdef class Scan:
     cdef public list damaged
     """(first, last) of sequences found unreadable, in order."""
     cdef readonly list ranges
-    """Of `removals` and `survivors`: (first, last) of what records say was removed."""
+    """(first, last) of what records say was removed, as `removals` and `survivors` find it."""
     cdef readonly list segments
-    """Of the same: the pairs of records of segments."""
+    """The pairs of records of segments, as the same find them."""
     cdef public uint32_t besides
     """The bytes that a message counts for besides its parts, and `headed` more when it has headers."""
     cdef public uint32_t headed
@@ -354,12 +354,12 @@ cdef class Scan:
     cdef readonly uint64_t message_bytes
     cdef readonly uint64_t record_bytes
     cdef readonly uint64_t expiring
-    """Of `census`: live messages with a TTL; before it their number, what they count for, their records."""
+    """Live messages with a TTL, as `census` counts them; before it their number, what they count for, their records."""
     cdef readonly uint64_t floor
     cdef readonly int64_t last_time
     cdef readonly uint64_t last_message
     cdef readonly int64_t expiry
-    """Of `census`: when the first message with a TTL expires among those before the first mark it gave."""
+    """The time when the first message with a TTL expires, among those before the first mark that `census` gave."""
 
     def __cinit__(self, uint32_t salt, uint64_t expected, uint64_t ceiling, uint64_t origin=0, opener=None,
                   uint32_t overhead=0):
@@ -406,7 +406,7 @@ cdef class Scan:
         return 0
 
     def finish(self) -> None:
-        """Nothing follows and nothing is to be cut: whatever is unreadable up to the ceiling is damage."""
+        """End the pass, nothing being cut: whatever is unreadable up to the ceiling is damage."""
         if self._lost:
             self._missing(self._ceiling - 1)
         self._settle()

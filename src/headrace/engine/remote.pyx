@@ -82,7 +82,7 @@ cdef int listen(interest_t *it, link_t *l) except -1:
 
 
 cdef void unlisten(interest_t *it, link_t *l) noexcept:
-    """It hears no more; nothing when it was no listener."""
+    """Take a link out of the listeners of an interest, if it is one."""
     cdef uint32_t i
     for i in range(it.listeners_count):
         if it.listeners[i] == l:

@@ -399,8 +399,8 @@ cdef class RouteLink(PeerLink):
                 i += 1
 
     def take_side(self, side_t side):
-        """On which side of the bridge that this server is the peer stands: 1, it speaks 1.x only; 2, 2.x only; 0, on
-        none, or this server is no bridge (any more).
+        """Set the side of the bridge on which the peer stands: 1, it speaks 1.x only; 2, 2.x only; 0, on none, or this
+        server is no bridge (any more).
 
         Peers of the two sides are told of each other's interest, and get each other's messages.
         """

@@ -293,7 +293,7 @@ cdef size_t encode(const uint8_t *src, size_t n, uint8_t *dst) noexcept nogil:
 # ---- streams ------------------------------------------------------------------------------------
 
 cdef s2_t *new_s2(int level) except NULL:
-    """Nothing has come, nothing was written. `level` 0: what is written stays uncompressed."""
+    """Return the state of a new connection. `level` 0: what is written stays uncompressed."""
     cdef s2_t *c = <s2_t *> take(sizeof(s2_t))
     memset(c, 0, sizeof(s2_t))
     c.level = level
@@ -468,7 +468,7 @@ def encode_block(bytes data not None):
 
 
 cdef class Stream:
-    """Both directions of one connection; `level` 0 writes without compressing."""
+    """The compression of one connection, in both directions; `level` 0 writes without compressing."""
 
     cdef s2_t *_state
 

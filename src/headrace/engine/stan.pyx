@@ -258,13 +258,13 @@ cdef class Publications(NewMessages):
         return one
 
     def at(self, int64_t time_ns) -> None:
-        """They are to be stored with this time."""
+        """Give this time to all publications."""
         cdef Py_ssize_t i
         for i in range(self.count):
             self.items[i].time = time_ns
 
     def stored(self, uint64_t first) -> None:
-        """They were stored, with sequences from `first` on."""
+        """Give the publications their sequences, from `first` on: they were stored."""
         cdef Py_ssize_t i
         for i in range(self.count):
             self.items[i].sequence = first + <uint64_t> i

@@ -223,7 +223,7 @@ cdef class SubjectIndex:
         return found, 0
 
     def dump(self) -> bytes:
-        """Everything, for `load`."""
+        """Return all subjects as bytes, for `load`."""
         cdef uint32_t i
         cdef subject_t *entry
         cdef size_t total = 0

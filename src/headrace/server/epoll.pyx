@@ -126,7 +126,7 @@ cdef void *mark_of(int fd) noexcept:
 
 
 cdef int milliseconds(timeout) except -2:
-    """As `select` means it: None is no end, and a short time is not rounded down to none."""
+    """Return a timeout of `select` in milliseconds: None is no end, and a short time is not rounded down to none."""
     if timeout is None:
         return -1
     return <int> min(ceil(max(timeout, 0.0) * 1000), <double> MOST_MS)
@@ -335,7 +335,7 @@ cdef class Poller:
             self._pause_or_read(&link.c)
 
     cdef _pause_or_read(self, link_t *l):
-        """After its bytes were parsed, a link may have to wait."""
+        """Watch a link again after its bytes were parsed, or let it wait."""
         watch_as_needed(l, l.out.end > l.out.start)
         if l.flags & LINK_STALLED:
             self._stalled.add(<Link> l.owner)
