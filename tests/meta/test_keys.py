@@ -14,6 +14,7 @@ from headrace.cli.flags import groups
 from headrace.conf.fields import PLAIN, KeyTable
 from headrace.conf.keys import Keyed
 from headrace.conf.options import Options
+from headrace.conf.streaming_options import ArchiveOptions
 from headrace.conf.toplevel import TOP_LEVEL
 from headrace.structures import defaults_of
 
@@ -78,6 +79,38 @@ def test_entry_is_all_that_a_table_needs(structure: type[Keyed]) -> None:
     entries = [(option, key) for option, key in structure.KEYS.items() if key.name is not None]
     rows = {((key.name or option, *key.aliases), key.text, key.kind) for option, key in entries}
     assert rows - ROWS == set()
+
+
+WITHOUT_KEY = {
+    ("SubjectMapping", "source"): "the key of the map that the mapping is in",
+    ("AccountOptions", "name"): "the key of the map that the account is in",
+    ("ExportOptions", "subject"): "`stream` or `service`, whichever is there",
+    ("ImportOptions", "account"): "in the map behind `stream` or `service`",
+    ("ImportOptions", "subject"): "in the map behind `stream` or `service`",
+    ("ImportOptions", "local"): "`prefix` or `to`, or else the subject",
+    ("LeafProxy", "host"): "in `url`",
+    ("LeafProxy", "port"): "in `url`",
+    ("ResolverOptions", "kind"): "`type`, or the form of what `resolver` is set to",
+    ("NATSServerOptions", "url"): "`nats_server_url`, a key of the block around",
+}
+"""Options that must be given and that no key sets by itself: where they come from."""
+
+
+def test_option_that_must_be_given_has_an_entry() -> None:
+    needed = {
+        (structure.__name__, option)
+        for structure in STRUCTURES
+        for option in structure.__struct_fields__
+        if option not in defaults_of(structure)
+    }
+    entries = {(structure.__name__, option) for structure in STRUCTURES for option in structure.KEYS}
+    assert needed - entries == WITHOUT_KEY.keys()
+
+
+def test_structure_without_what_must_be_given_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="Missing required argument 'to'"):
+        ArchiveOptions()
+    assert ArchiveOptions("/tables").interval == ArchiveOptions.KEYS["interval"].default
 
 
 @pytest.mark.parametrize("structure", sorted(STRUCTURES, key=str), ids=lambda kind: kind.__name__)

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
-from headrace.conf.keys import Flag, Keyed, key, negative_is_unlimited, not_negative
+from headrace.conf.keys import Flag, Keyed, key, negative_is_unlimited, not_negative, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,8 +136,13 @@ class CalloutOptions(Keyed, frozen=True):
     `allowed_accounts`: whose configured users it decides about too, () for every account's.
     """
 
-    issuer: str
-    users: tuple[str, ...]
+    issuer: str = required("Public key that signs answers: of an account, or of the one the service is in")
+    users: tuple[str, ...] = required(
+        "Users the service itself connects as; it is not asked about them",
+        "list",
+        name="auth_users",
+        aliases=("users",),
+    )
     account: str = key(GLOBAL_ACCOUNT, "Account of the service", aliases=("acc",))
     curve_key: str | None = key(
         None,
@@ -255,7 +260,7 @@ class SubjectMapping(Keyed, frozen=True):
     """
 
     source: str
-    destination: str
+    destination: str = required("Subject that messages get", aliases=("dest",))
     weight: int = key(
         100,
         "Share of the messages; what is left keeps its subject",
@@ -272,7 +277,7 @@ class SubjectMapping(Keyed, frozen=True):
 class LatencyOptions(Keyed, frozen=True):
     """Response times are published to `subject`: of `sampling` percent of the requests, 0: by headers."""
 
-    subject: str
+    subject: str = required("Subject that latencies are published to", aliases=("dest",))
     sampling: int = key(
         100,
         "Share of requests that are measured, or `headers`: those that a tracing system marked",
@@ -334,7 +339,7 @@ class TraceOptions(Keyed, frozen=True):
     percentage.
     """
 
-    dest: str
+    dest: str = required("Subject that traces are published to")
     sampling: int = key(
         100, "Share of the marked messages that are traced", "percentage", shown_default="100%"
     )

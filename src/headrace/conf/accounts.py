@@ -145,12 +145,7 @@ def _sampling(binder: Binder, entry: Entry) -> int | UnsetType:
     return value
 
 
-_TRACE: Final = KeyTable(
-    (
-        Field(("dest",), _destination, text="Subject that traces are published to", kind="string"),
-        *fields_of(TraceOptions, {"sampling": _sampling}),
-    )
-)
+_TRACE: Final = KeyTable(fields_of(TraceOptions, {"dest": _destination, "sampling": _sampling}))
 _LIMITS: Final = KeyTable(fields_of(AccountLimits))
 _ACCOUNT: Final = KeyTable(
     (

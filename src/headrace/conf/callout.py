@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import CalloutOptions
-from headrace.conf.fields import UNSET, Field, KeyTable, fields_of, strings, text, values_of
+from headrace.conf.fields import UNSET, KeyTable, fields_of, strings, text, values_of
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode
 from headrace.protocol.jwt.rules import is_key
@@ -60,19 +60,9 @@ def _key(binder: Binder, entry: Entry, kind: KeyKind, complaint: str) -> str | U
 
 _CALLOUT: Final = KeyTable(
     (
-        Field(
-            ("issuer",),
-            _issuer,
-            text="Public key that signs answers: of an account, or of the one the service is in",
-            kind="string",
+        *fields_of(
+            CalloutOptions,
+            {"issuer": _issuer, "users": _names, "curve_key": _curve_key, "allowed_accounts": _names},
         ),
-        Field(
-            ("auth_users", "users"),
-            _names,
-            option="users",
-            text="Users the service itself connects as; it is not asked about them",
-            kind="list",
-        ),
-        *fields_of(CalloutOptions, {"curve_key": _curve_key, "allowed_accounts": _names}),
     )
 )

@@ -254,12 +254,7 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
     return cast("str", account), cast("str", subject)
 
 
-_LATENCY: Final = KeyTable(
-    (
-        *fields_of(LatencyOptions, {"sampling": _sampling}),
-        Field(("subject", "dest"), text, text="Subject that latencies are published to"),
-    )
-)
+_LATENCY: Final = KeyTable(fields_of(LatencyOptions, {"sampling": _sampling}))
 _SOURCE: Final = KeyTable(
     (
         Field(("account",), text, text="Account that exports it"),

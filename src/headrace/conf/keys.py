@@ -12,9 +12,10 @@ Cost: each start makes the entries of the top level and of peers, less than a mi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
-from msgspec import Struct, StructMeta
+from msgspec import NODEFAULT, Struct, StructMeta
 
 from headrace.structures import Discreet
 
@@ -61,6 +62,7 @@ class Flag(Struct, frozen=True):
 class Key(Struct, frozen=True):
     """The entry of one option's key, beside the name of the option.
 
+    - `default`: the option's, `NODEFAULT` for one that must be given (`required`).
     - `text`: what the key means, for the reference.
     - `stated_kind`: the `kind`, where the default does not say it.
     - `name`: the name of the key, where it is not that of the option. None: the option has no key.
@@ -136,8 +138,17 @@ if TYPE_CHECKING:
     ) -> T:
         """The entry of an option of a `Keyed` structure, which makes it the default of the option."""
 
+    def required(
+        text: str, kind: str = "", *, name: str | None = "", aliases: tuple[str, ...] = (), read: str = ""
+    ) -> Any:
+        """The entry of an option that has no default: a structure without it cannot be made.
+
+        What reads the block says so of a file, in words of its own.
+        """
+
 else:
     key = Key  # a call less for each key of each start
+    required = partial(Key, NODEFAULT)
 
 
 class _KeyedMeta(StructMeta):
@@ -147,7 +158,11 @@ class _KeyedMeta(StructMeta):
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
     ) -> _KeyedMeta:
         keys = {option: entry for option, entry in namespace.items() if isinstance(entry, Key)}
-        namespace.update({option: entry.default for option, entry in keys.items()})
+        for option, entry in keys.items():
+            if entry.default is NODEFAULT:
+                del namespace[option]
+            else:
+                namespace[option] = entry.default
         namespace["KEYS"] = keys | {
             option: entry for base in bases for option, entry in getattr(base, "KEYS", {}).items()
         }

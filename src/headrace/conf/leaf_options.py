@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from headrace import limits
 from headrace.conf.account_options import GLOBAL_ACCOUNT
-from headrace.conf.keys import Keyed, key
+from headrace.conf.keys import Keyed, key, required
 
 if TYPE_CHECKING:
     from headrace.conf.peer_options import PeerURL
@@ -23,7 +23,7 @@ class LeafUser(Keyed, frozen=True):
 
     HIDDEN = frozenset({"password"})
 
-    user: str
+    user: str = required("Name", aliases=("username",))
     password: str = key("", "Password, or a bcrypt hash of it", aliases=("pass",))
     account: str = key(GLOBAL_ACCOUNT, "Account", shown_default="$G")
     proxy_required: bool = key(False, "As above")

@@ -15,7 +15,6 @@ from headrace.conf.compression import compression
 from headrace.conf.fields import (
     UNSET,
     Binder,
-    Field,
     KeyTable,
     duration_or_seconds,
     fields_of,
@@ -250,12 +249,7 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
 
 
 _COMPRESSION: Final = compression("s2_auto", "s2_auto")
-_USER: Final = KeyTable(
-    (
-        *fields_of(LeafUser),
-        Field(("user", "username"), text, text="Name"),
-    )
-)
+_USER: Final = KeyTable(fields_of(LeafUser))
 _AUTHORIZATION: Final = KeyTable((*fields_of(LeafAuthorization, {"users": _users}),))
 _REMOTE: Final = KeyTable(
     (

@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import SubjectMapping
-from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, string_of, text
+from headrace.conf.fields import UNSET, Binder, KeyTable, fields_of, string_of
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode, Scalar
@@ -198,9 +198,4 @@ def _integer(token: str, argument: str) -> int:
     return int(number)
 
 
-_DESTINATION: Final = KeyTable(
-    (
-        Field(("destination", "dest"), text, text="Subject that messages get"),
-        *fields_of(SubjectMapping, {"weight": _weight}),
-    )
-)
+_DESTINATION: Final = KeyTable(fields_of(SubjectMapping, {"weight": _weight}))

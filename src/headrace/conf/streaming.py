@@ -178,18 +178,7 @@ _FILE: Final = KeyTable(
     )
 )
 _TLS: Final = KeyTable(_rows(NATSServerOptions, only=_OF_TLS))
-_ARCHIVE: Final = KeyTable(
-    (
-        Field(
-            ("to",),
-            _setting(text),
-            option="archive_to",
-            text="A directory or a URL for the tables",
-            kind="string",
-        ),
-        *_rows(ArchiveOptions, prefix="archive_"),
-    )
-)
+_ARCHIVE: Final = KeyTable(_rows(ArchiveOptions, prefix="archive_"))
 
 STREAMING: Final = KeyTable(
     (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import field
 
-from headrace.conf.keys import Flag, Keyed, key
+from headrace.conf.keys import Flag, Keyed, key, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class ArchiveOptions(Keyed, frozen=True):
     `file_size`: about how large files become.
     """
 
-    to: str
+    to: str = required("A directory or a URL for the tables")
     interval: float = key(60.0, "Time between two rounds", shown_default="1m0s")
     channels: tuple[str, ...] = key((">",), "Names, with wildcards", shown_default="all")
     retain: str | None = key(

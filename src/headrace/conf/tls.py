@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf import ciphers
-from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, flag, string_of, text
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, flag, string_of
 from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
@@ -284,9 +284,7 @@ def _pair(binder: Binder, node: Node) -> CertificateFiles | None:
     return None
 
 
-_PAIR: Final = KeyTable(
-    (Field(("cert_file",), text, text="Certificate"), Field(("key_file",), text, text="Its private key"))
-)
+_PAIR: Final = KeyTable(fields_of(CertificateFiles))
 _TLS: Final = KeyTable(
     (
         Field(

@@ -5,17 +5,15 @@ Frozen data only, loaded where there is TLS. Durations are seconds.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from headrace import limits
-from headrace.conf.keys import Flag, Keyed, key
+from headrace.conf.keys import Flag, Keyed, key, required
 
 
-class CertificateFiles(Struct, frozen=True):
+class CertificateFiles(Keyed, frozen=True):
     """A certificate chain and its private key, PEM."""
 
-    cert_file: str
-    key_file: str
+    cert_file: str = required("Certificate")
+    key_file: str = required("Its private key")
 
 
 class OCSPPeerOptions(Keyed, frozen=True):
