@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import Clock, is_sound
 
+from harness import depth
 from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.closing import NAME as MARK
@@ -202,7 +203,7 @@ def test_any_call_may_fail_and_the_next_start_goes_on(kind: str, fault: Fault) -
     expected = contents(holding(image), KINDS[kind][0])
     counting = FaultyFileSystem(holding(image))
     open_store(counting, BOTH, [])
-    for n in range(1, counting.calls + 1):
+    for n in (1 + number for number in depth.every(counting.calls)):
         inner = holding(image)
         files = FaultyFileSystem(inner, n, errno.ENOSPC if n % 2 else errno.EIO, fault=fault)
         try:
@@ -232,7 +233,7 @@ def test_the_end_may_come_at_any_call(kind: str, loses_power: bool) -> None:
     expected = contents(holding(image), KINDS[kind][0])
     counting = FaultyFileSystem(holding(image))
     open_store(counting, BOTH, [])
-    for n in range(1, counting.calls + 1):
+    for n in (1 + number for number in depth.every(counting.calls)):
         random, inner = Random(n), holding(image)
         for at in (n, random.randrange(1, counting.calls)):
             with_end = Dies(inner, at)

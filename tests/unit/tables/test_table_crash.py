@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from table_makers import SMALL, START, Stream, archived, sequences
 
+from harness import depth
 from harness.object_stores import KeyedStore, Killed, as_store
 from headrace.objects.errors import StoreError
 from headrace.objects.local import LocalStore
@@ -76,6 +77,11 @@ def copy_of(fs: MemoryFileSystem) -> MemoryFileSystem:
     return made
 
 
+def calls() -> Iterator[int]:
+    """The numbers of the calls that are the last ones, or fail: every tenth in `make test`."""
+    return (1 + number for number in depth.every(2000))
+
+
 def plain_files(fs: MemoryFileSystem) -> list[str]:
     return sorted(name for name in fs.listdir(HOME) if name.endswith(".parquet"))
 
@@ -89,10 +95,10 @@ def check_whole(table: Table, stream: Stream) -> None:
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
 def test_power_lost_at_any_call(work: Work) -> None:
     """The table is at once as before or as after, and the same work again brings it to where it should be."""
-    made, seed = MemoryFileSystem(), 0
+    made = MemoryFileSystem()
     archived(Table(LocalStore(HOME, made)), Stream(COUNT))
     before = sequences(Table(LocalStore(HOME, made)))
-    for fail_at in range(1, 2000):
+    for fail_at in calls():
         fs, stream = copy_of(made), Stream(COUNT)
         dying = DyingFileSystem(fs, fail_at)
         died = True
@@ -100,7 +106,7 @@ def test_power_lost_at_any_call(work: Work) -> None:
             work(Table(LocalStore(HOME, dying)), stream)
             died = False
         dying.fail_at = 0
-        fs.crash(Random(seed := seed + 1))
+        fs.crash(Random(fail_at))
 
         table = Table(LocalStore(HOME, fs))
         found = sequences(table)
@@ -155,7 +161,7 @@ def test_a_version_that_a_killed_writer_left_is_made_durable_before_anything_rel
 
 
 def test_power_lost_while_a_table_is_made() -> None:
-    for fail_at in range(1, 2000):
+    for fail_at in calls():
         fs = MemoryFileSystem()
         dying = DyingFileSystem(fs, fail_at)
         stream = Stream(25)
@@ -176,7 +182,7 @@ def test_power_lost_while_a_table_is_made() -> None:
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_disk_that_fails_at_any_call(error: int) -> None:
     """A run that was told of an error leaves a table that the next run completes."""
-    for fail_at in range(1, 2000):
+    for fail_at in calls():
         fs = MemoryFileSystem()
         faulty = FaultyFileSystem(fs, fail_at, error)
         stream, failed = Stream(25), False
