@@ -1,7 +1,8 @@
-"""The `authorization` block: a token, a single user, or a list of users, and their permissions.
+"""The blocks that say who may connect: `authorization` (a token, a single user, or a list of users, and their
+permissions) and `proxies`, which are believed when they sign for the connections that they pass on.
 
-Here lives its reading. Never lives here: what may stand together (`credentials`), checking of credentials
-(`headrace.server.auth`).
+Here lives their reading. Never lives here: what may stand together (`credentials`), checking of credentials
+and of signatures (`headrace.server`).
 
 No message here shows a password or token.
 """
@@ -11,12 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.account_options import CONNECTION_TYPES, AuthorizationBlock, UserOptions, check_credentials
-from headrace.conf.fields import UNSET, Binder, KeyTable, fields_of, lazily, strings, values_of
+from headrace.conf.fields import UNSET, Binder, Field, KeyTable, fields_of, lazily, strings, text, values_of
 from headrace.conf.names import is_user_nkey
 from headrace.conf.options import MonitorAuthorization
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
+from headrace.protocol.nkeys import NKeyError, decode_public
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType
@@ -137,3 +139,40 @@ _AUTHORIZATION: Final = KeyTable(
     )
 )
 _HTTP_AUTHORIZATION: Final = KeyTable(fields_of(MonitorAuthorization))
+
+
+def trusted_proxies(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    """The public keys of the proxies."""
+    bound = binder.bind_map(entry, _PROXIES)
+    return UNSET if bound is UNSET else cast("tuple[str, ...]", bound.values.get("trusted", ()))
+
+
+def _trusted(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    nodes = binder.list(entry)
+    if nodes is UNSET:
+        return UNSET
+    keys = []
+    for node in nodes.items:
+        if not isinstance(node, MapNode):
+            binder.wrong_node("each of the trusted proxies", node, "a map")
+            continue
+        key = binder.bind(node, _PROXY).values.get("key")
+        if key is not None:
+            keys.append(cast("str", key))
+    return tuple(dict.fromkeys(keys))
+
+
+def _proxy_key(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET:
+        try:
+            decode_public(value)
+        except NKeyError:
+            return binder.problem(f"invalid proxy key {shown(value)}", entry.node.position)
+    return value
+
+
+_PROXY: Final = KeyTable(
+    (Field(("key", "public_key"), _proxy_key, option="key", text="Public key", kind="string"),)
+)
+_PROXIES: Final = KeyTable((Field(("trusted",), _trusted, text="Their keys", kind="list of maps"),))

@@ -278,7 +278,7 @@ class Options(Keyed, frozen=True):
         "Proxies that sign for the connections they pass on",
         "map",
         name="proxies",
-        read="proxies:trusted_proxies",
+        read="authorization:trusted_proxies",
         reload="proxies",
     )
     mappings: tuple[SubjectMapping, ...] = key(

@@ -25,10 +25,9 @@ from headrace.conf.fields import (
     values_of,
 )
 from headrace.conf.listen import advertise, listen_row
-from headrace.conf.origins import parse_origin
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
-from headrace.conf.websocket_options import WebSocketOptions
+from headrace.conf.websocket_options import WebSocketOptions, parse_origin
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType

@@ -1,11 +1,14 @@
-"""The options of the port for clients over WebSocket.
+"""The options of the port for clients over WebSocket, and the web origins that they and browsers name.
 
-Frozen data only, loaded where there is such a port. Durations are seconds, defaults are the Go server's.
+Loaded where there is such a port. Durations are seconds, defaults are the Go server's. Never lives here:
+which origins are allowed where (`headrace.server.websocket`).
+Source of origins: RFC 6454; what is no origin compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from headrace import limits
 from headrace.conf.account_options import AuthorizationOptions
@@ -67,3 +70,42 @@ class WebSocketOptions(Keyed, frozen=True):
     def overrides_authorization(self) -> bool:
         """True if this block says who may connect here, and not the server's own settings."""
         return self.authorization.required or self.no_auth_user is not None
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class WebOrigin(NamedTuple):
+    """A web origin: the scheme, host and port of a page."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+def parse_origin(text: str) -> WebOrigin:
+    """An origin of HTTP, with the port that its scheme implies where it has none. Host in lower case.
+
+    Raises: ValueError with the reason.
+    """
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("it has characters that no URL has")
+    url = urlsplit(text)
+    if url.scheme not in _PORTS:
+        raise ValueError("allowed origins must be absolute URLs with http or https scheme")
+    if not url.hostname:
+        raise ValueError("host is required")
+    return WebOrigin(url.scheme, *_address(url.netloc.rpartition("@")[2], url.scheme))
+
+
+def parse_host(text: str, *, is_secure: bool) -> tuple[str, int]:
+    """Host and port of a Host header. Raises: ValueError."""
+    return _address(text, "https" if is_secure else "http")
+
+
+def _address(text: str, scheme: str) -> tuple[str, int]:
+    url = urlsplit(f"//{text}")
+    if url.path or url.query or url.fragment or "@" in text or not url.hostname:
+        raise ValueError("it is no host and port")
+    port = url.port  # raises for one that is no number or too large
+    return url.hostname, _PORTS[scheme] if port is None else port

@@ -8,8 +8,7 @@ import pytest
 
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.binding import load_options
-from headrace.conf.origins import WebOrigin, parse_host, parse_origin
-from headrace.conf.websocket_options import WebSocketOptions
+from headrace.conf.websocket_options import WebOrigin, WebSocketOptions, parse_host, parse_origin
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options

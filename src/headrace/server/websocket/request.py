@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import field
 
-from headrace.conf.origins import WebOrigin, parse_host, parse_origin
+from headrace.conf.websocket_options import WebOrigin, parse_host, parse_origin
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
