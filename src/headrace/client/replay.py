@@ -22,7 +22,6 @@ from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.client.inbox import opened_inbox
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.errors import ProtocolError
-from headrace.protocol.channel_subjects import REPLAY
 from headrace.protocol.columns import BLOCK, Columns
 from headrace.protocol.replay import (
     ARROW,
@@ -33,6 +32,7 @@ from headrace.protocol.replay import (
     ReplayRequest,
     is_end,
 )
+from headrace.protocol.stan import REPLAY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +165,7 @@ def replay_columns(
         order=order,
         format=ARROW,
     )
-    yield from _parts(connection, f"{REPLAY}{cluster_id}", request, timeout)
+    yield from _parts(connection, f"{REPLAY_PREFIX}{cluster_id}", request, timeout)
 
 
 def channel_state(connection: Connection, cluster_id: str, channel: str) -> ChannelState | None:

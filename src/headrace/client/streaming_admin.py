@@ -19,9 +19,9 @@ from headrace.protocol.admin import (
     ListRequest,
     read_answer,
 )
-from headrace.protocol.channel_subjects import ADMINISTRATION
 from headrace.protocol.documents import name_of, raw_name
 from headrace.protocol.rfc3339 import parse_time
+from headrace.protocol.stan import ADMINISTRATION_PREFIX
 
 if TYPE_CHECKING:
     from headrace.client.blocking import Connection
@@ -67,7 +67,7 @@ class StreamingAdmin:
     def __init__(self, connection: Connection, cluster_id: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
         """Administer the channels of a cluster ID over a connection. `timeout` in seconds, for one answer."""
         self._connection = connection
-        self._subject = f"{ADMINISTRATION}{cluster_id}"
+        self._subject = f"{ADMINISTRATION_PREFIX}{cluster_id}"
         self._timeout = timeout
 
     def channels(self, channel: str = ">", *, subscriptions: bool = False) -> list[ChannelInfo]:

@@ -26,6 +26,10 @@ from headrace.protocol.protobuf import (
     write,
 )
 
+REPLAY_PREFIX: Final = "_STAN.replay."
+ADMINISTRATION_PREFIX: Final = "_STAN.admin."
+"""The subjects under which plain NATS asks for stored channels, before the cluster ID."""
+
 COMPATIBLE_VERSION: Final = "0.25.6"
 """The nats-streaming-server whose behaviour streaming has; our own version is in the server's lines."""
 

@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import LogClosed, LogError, StartError
-from headrace.protocol.channel_subjects import ADMINISTRATION, REPLAY
 from headrace.protocol.nuid import new_nuid
-from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
+from headrace.protocol.stan import ADMINISTRATION_PREFIX, COMPATIBLE_VERSION, REPLAY_PREFIX, ConnectRequest
 from headrace.streaming import error_responses, error_texts
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import ClientRegistry
@@ -283,8 +282,8 @@ class StreamingService:
             info.unsubscribe: (subscriptions.unsubscribe, error_responses.to_subscription),
             info.sub_close: (subscriptions.close, error_responses.to_subscription),
             info.close: (self._clients.close_request, error_responses.to_close),
-            REPLAY.encode() + info.cluster_id: (self._replay, error_responses.to_replay),
-            ADMINISTRATION.encode() + info.cluster_id + b".*": (
+            REPLAY_PREFIX.encode() + info.cluster_id: (self._replay, error_responses.to_replay),
+            ADMINISTRATION_PREFIX.encode() + info.cluster_id + b".*": (
                 self._administrate,
                 error_responses.to_administration,
             ),

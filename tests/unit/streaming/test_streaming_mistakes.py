@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from stan_harness import World
 
-from headrace.protocol.channel_subjects import ADMINISTRATION as ADMIN
-from headrace.protocol.channel_subjects import REPLAY
+from headrace.protocol.stan import ADMINISTRATION_PREFIX as ADMIN
+from headrace.protocol.stan import REPLAY_PREFIX as REPLAY
 from headrace.protocol.stan import (
     CloseResponse,
     ConnectResponse,

@@ -18,7 +18,6 @@ from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.client.stan.errors import CLOSED, StanClosedError, StanTimeoutError, translated
 from headrace.client.stan.subscription import delta_ns, time_ns
 from headrace.errors import ProtocolError
-from headrace.protocol.channel_subjects import REPLAY
 from headrace.protocol.replay import (
     EOB,
     Cursor,
@@ -28,6 +27,7 @@ from headrace.protocol.replay import (
     read_damage,
 )
 from headrace.protocol.rfc3339 import parse_time
+from headrace.protocol.stan import REPLAY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -100,7 +100,7 @@ class Replay:
         self.damaged: dict[bytes, Ranges] = {}
         """Messages the server could not read: ranges of sequences by channel. Complete when all came."""
         self._nats = nats
-        self._subject = f"{REPLAY}{cluster_id}"
+        self._subject = f"{REPLAY_PREFIX}{cluster_id}"
         self._request = request
         self._patience = patience
 
