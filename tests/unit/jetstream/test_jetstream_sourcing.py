@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.js_account import SECOND, Place
+from harness.js_account import SECOND, HeldCommitter, Place
 from headrace.jetstream.sourcing.origin import SourceOrigin, identity_of, index_name, noted, short_hash
 from headrace.log.store import FileStore
 from headrace.protocol.jetstream import headers as block
@@ -21,6 +21,12 @@ from headrace.protocol.jetstream.configs import (
 )
 from headrace.protocol.rfc3339 import format_time
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.errors import StorageError
+    from headrace.log.port import MessageLog
 
 
 def header(**lines: object) -> bytes:
@@ -347,6 +353,37 @@ def test_a_copy_whose_disk_fails_neither_loses_nor_repeats(
     place.host.pass_time(10)
 
     assert held(place, "M") == held(place, "O")
+
+
+class SlowFor(HeldCommitter):
+    """Commits at once, but one log when a test says so."""
+
+    slow: MessageLog | None = None
+
+    def request(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
+        if log is self.slow:
+            super().request(log, done)
+        else:
+            done(None)
+
+
+def test_a_source_is_held_up_by_a_write_that_fails_while_others_wait_for_their_sync() -> None:
+    files, committer = FaultyFileSystem(MemoryFileSystem()), SlowFor()
+    store = FileStore(Path("/store"), filesystem=files, remembers=False)
+    place = Place(file=store, committer=committer)
+    place.stream("O", subjects=["o.>"], storage="memory")
+    place.stream("T", sources=[{"name": "O"}])
+    committer.slow = place.account.streams["T"].log
+    put(place, "o.1")
+    files.fail_at = files.calls + 1
+    put(place, "o.2")
+    files.fail_at = 0
+    put(place, "o.3", "o.4")
+    committer.slow = None
+    committer.commit()
+    place.host.pass_time(10)
+
+    assert held(place, "T") == held(place, "O")
 
 
 def test_a_mirror_keeps_messages_without_their_conditions() -> None:

@@ -72,17 +72,23 @@ class SourceIngest:
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         stream = self._stream
         refuses = stream.config.discard is DiscardPolicy.NEW
+        attempts: dict[int, _Attempt] = {}
         for message in messages:
-            attempt = _Attempt()
-            p = self._publication(message, identity, attempt, is_last=message is messages[-1])
-            stream.ingest.publish(p)
+            attempt = attempts[message.sequence] = _Attempt()
+            stream.ingest.publish(
+                self._publication(message, identity, attempt, is_last=message is messages[-1])
+            )
             if refuses and attempt.error is None:
                 stream.flush()  # whether there was room is known before the next one
-            attempt.is_over = True
             if attempt.error is not None:
-                self._effects.touch(stream)  # those before it
-                raise MessageRefused(message.sequence, attempt.error)
+                break
+        stream.flush()  # whether the log takes them is known before the next page
         self._effects.touch(stream)
+        for attempt in attempts.values():
+            attempt.is_over = True
+        for sequence, attempt in attempts.items():
+            if attempt.error is not None:
+                raise MessageRefused(sequence, attempt.error)
 
     def _publication(
         self, message: StoredMessage, identity: str, attempt: _Attempt, *, is_last: bool

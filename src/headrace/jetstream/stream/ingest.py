@@ -389,10 +389,10 @@ class Ingest:
             place, error, is_final = refused
             if batch.together or is_final:
                 rest = batch if batch.together or not start else batch.part(start, count - start)
-                self._in_turn(partial(self._refuse_all, rest, error))
+                self._refuse_in_turn(rest, error)
                 return error
             if place == 0 or some == 1:
-                self._in_turn(partial(self._refuse_all, part if some == 1 else batch.part(start, 1), error))
+                self._refuse_in_turn(part if some == 1 else batch.part(start, 1), error)
                 start += 1
                 most = 1
             else:
@@ -522,6 +522,14 @@ class Ingest:
         if copies and stream.republisher is not None:
             stream.republisher.publish(host, copies, first, time_ns)
         stream.committed(first, batch.messages, wanted=batch.wanted)
+
+    def _refuse_in_turn(self, batch: _Batch, error: ApiError) -> None:
+        """Refuse messages in the order of their publishers; sourced ones at once: their source is held up."""
+        for p in batch.notes.values():
+            if p.kind is PublicationKind.SOURCED and p.done is not None:
+                done, p.done = p.done, None
+                done(error)
+        self._in_turn(partial(self._refuse_all, batch, error))
 
     def _refuse_all(self, batch: _Batch, error: ApiError) -> None:
         stream = self._stream
