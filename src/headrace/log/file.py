@@ -672,15 +672,14 @@ class FileLog:
             self._compaction.close()
             self._checkpoints.write_if_changed()
             if self._policy is not SyncPolicy.NEVER:
+                self._segments.check()  # a start that trusts the mark reads no refused batch behind it
                 self._segments.sync()
                 self.left = Left(self._segments.active.base, self._holds())
         finally:
             self._segments.close()
 
     def _holds(self) -> ClosedLogState | None:
-        """Return the contents that an unused log is asked for; None if a start must look, at a key or at
-        damage.
-        """
+        """Return the contents for a start that reads nothing; None if it must look, at a key or at damage."""
         with suppress(StorageError):
             held = ClosedLogState(self._limits, self._state(), self._retention.next_expiry(self._limits))
             if self._cipher is None and not held.state.damaged and not self._ledger.unreadable:

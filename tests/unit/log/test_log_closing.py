@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import Clock, put, sequences
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, LogError
 from headrace.log.closing import NAME
 from headrace.log.filesystem import FileMode, RealFileSystem
-from headrace.log.port import SyncPolicy
+from headrace.log.port import NewMessage, SyncPolicy
 from headrace.log.store import FileStore
-from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
+from headrace.testing.faultfs import Fault, FaultyFileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +69,31 @@ def files() -> MemoryFileSystem:
 def test_logs_that_were_closed_in_order_are_not_synced_again(files: MemoryFileSystem) -> None:
     closed_store(files)
     assert syncs_of_opening(files) == 0
+
+
+@pytest.mark.parametrize("failures", range(1, 8))
+@pytest.mark.parametrize("fault", Fault)
+def test_a_refused_batch_that_could_not_be_cut_back_is_not_behind_the_mark(
+    files: MemoryFileSystem, fault: Fault, failures: int
+) -> None:
+    log = store_of(files).open(NAMES[0])
+    assert [put(log, b"s") for _ in range(3)] == [1, 2, 3]
+    log.sync()
+    files.kill()
+    failing = FaultyFileSystem(files, fault=fault)
+    store = FileStore(ROOT, filesystem=failing, remembers=False)
+    log = store.open(NAMES[0])
+    failing.fail_at, failing.failures = failing.calls + 1, failures
+    with pytest.raises(LogError):
+        log.append([NewMessage(b"s", b"refused")] * 4)
+    failing.fail_at = 0
+    store.close()
+
+    for expected in (4, 5):
+        log = FileStore(ROOT, filesystem=files, remembers=False).open(NAMES[0])
+        assert (log.state().last_sequence, put(log, b"s")) == (expected - 1, expected)
+        assert {message.payload for message in log.read_from(1).messages} == {b"x"}
+        files.kill()
 
 
 def test_the_mark_is_gone_as_long_as_the_store_is_open(files: MemoryFileSystem) -> None:
