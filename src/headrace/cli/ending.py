@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar
 
@@ -98,8 +99,9 @@ class Ending:
         os._exit(self.code)  # what is left of Spark's Python would complain
 
     def _take_tools(self, cut: Callable[[], None]) -> None:
-        """End what the work uses, and the log: errors of calls that fail from here on are not shown."""
+        """End what the work uses, the log and warnings: calls that fail from here on are not told of."""
         logging.disable()
+        warnings.simplefilter("ignore")  # PySpark warns when it stops a session whose JVM is gone
         cut()
 
     def _say(self, text: str) -> None:
