@@ -4,8 +4,9 @@ Machines without a socket, an event loop or a clock of their own. In reading ord
 
 - `port`, `leaf_port`, `gateway_port`: what the machines are given by the server. `session`, `attempts`,
   `compression`, `names`: what connections of all kinds share.
-- Routes: `route` (one connection) in a `dialect`; `registration`, `registry`, `route_accounts`, `rules`,
-  `soliciting`, `gossip`, `bridge`, `duplicates`, `reconfiguration` and `anti_entropy`, each a part; `mesh`
+- Routes: `route` (one connection) in a `dialect`; `registration`, `registry`, `route_accounts`,
+  `client_addresses`, `rules`, `soliciting`, `gossip`, `bridge`, `duplicates`, `reconfiguration` and
+  `anti_entropy`, each a part; `mesh`
   puts them together.
 - Leaf nodes: `leaf` (one connection), `leafs` (all).
 - Gateways: `gateway` (one connection), `remote_cluster` (another cluster), `gateway_gossip`,

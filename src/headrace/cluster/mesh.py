@@ -20,6 +20,7 @@ from headrace import limits
 from headrace.cluster import gossip
 from headrace.cluster.anti_entropy import AntiEntropy
 from headrace.cluster.bridge import Bridge
+from headrace.cluster.client_addresses import ClientAddresses
 from headrace.cluster.duplicates import DuplicateServices
 from headrace.cluster.names import ClusterName
 from headrace.cluster.reconfiguration import Reconfiguration
@@ -46,10 +47,10 @@ class Mesh:
     """The routes of one server. `system_account` has connections of its own where there are pools.
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
-    reached. `gateway_gossip`: that of this server, which hears of peers. `connect_urls`, `ws_connect_urls`:
-    where clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `duplicates`: services
-    that only one server of a cluster can have, and a peer has as well. `bridge`: between peers of 1.x and of
-    2.x. `accounts`: which connections carry them. `registration`: the place that a new connection gets.
+    reached. `gateway_gossip`: that of this server, which hears of peers. `addresses`: where clients and leaf
+    nodes reach the peers. `duplicates`: services that only one server of a cluster can have, and a peer has
+    as well. `bridge`: between peers of 1.x and of 2.x. `accounts`: which connections carry them.
+    `registration`: the place that a new connection gets.
 
     Raises: ConfigError for permissions that are no subjects.
     """
@@ -72,11 +73,8 @@ class Mesh:
         )
         self._anti_entropy = AntiEntropy(port, self.registry, self.solicitors, self._reconfiguration)
         self.gateway_gossip: GatewayGossip | None = None
-        self.connect_urls: tuple[str, ...] = ()
-        self.ws_connect_urls: tuple[str, ...] = ()
-        self.leafnode_urls: tuple[str, ...] = ()
+        self.addresses: Final = ClientAddresses(port, self)
         self.is_stopped = False
-        self._peers: dict[str, PeerInfo] = {}  # those whose connect_urls count
         for account in self._reconfiguration.pinned_accounts(options):
             self.registry.dedicated[account] = {}
 
@@ -212,8 +210,7 @@ class Mesh:
         if is_first:
             self._tell_others(session, info)
         if is_first and not session.account:
-            self._peers[info.server_id] = info
-            self._count_urls()
+            self.addresses.add(info)
             if self.gateway_gossip is not None:
                 self.gateway_gossip.route_added(session, info)
         if self.duplicates.met(session, info):
@@ -270,8 +267,7 @@ class Mesh:
         self.sessions.pop(session, None)
         was_last = self.registry.remove(session)
         if was_last:
-            self._peers.pop(session.remote_id, None)
-            self._count_urls()
+            self.addresses.remove(session.remote_id)
             if self.gateway_gossip is not None and session.remote is not None:
                 self.gateway_gossip.route_removed(session.remote)
         if not self.registry.has(session.remote_id):
@@ -336,17 +332,4 @@ class Mesh:
 
     def _peer_leaves(self, session: RouteSession) -> None:
         """Send no more clients to a peer that is a lame duck."""
-        if self._peers.pop(session.remote_id, None) is not None:
-            self._count_urls()
-
-    def _count_urls(self) -> None:
-        if self.options.no_advertise:
-            peers: list[PeerInfo] = []
-        else:
-            peers = list(self._peers.values())
-        urls = tuple(sorted({url for peer in peers for url in peer.connect_urls}))
-        ws_urls = tuple(sorted({url for peer in peers for url in peer.ws_connect_urls}))
-        leaf_urls = tuple(sorted({url for peer in self._peers.values() for url in peer.leafnode_urls}))
-        if (urls, ws_urls, leaf_urls) != (self.connect_urls, self.ws_connect_urls, self.leafnode_urls):
-            self.connect_urls, self.ws_connect_urls, self.leafnode_urls = urls, ws_urls, leaf_urls
-            self.port.peers_changed()
+        self.addresses.remove(session.remote_id)

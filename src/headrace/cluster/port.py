@@ -198,4 +198,4 @@ class Port(ClusterHost, Protocol[SessionT_contra]):
         """Call `change` while JetStream listens to no requests, as it changes who is told that it does."""
 
     def peers_changed(self) -> None:
-        """Tell clients that `Mesh.connect_urls` or `Mesh.ws_connect_urls` have changed."""
+        """Tell clients that `Mesh.addresses` have changed."""

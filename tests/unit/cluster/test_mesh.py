@@ -380,21 +380,24 @@ def test_where_clients_reach_the_peers(make: Made) -> None:
     port = make()
     urls = b',"connect_urls":["h:1","h:2"],"ws_connect_urls":["w:1"]'
     first = joined(port, PEER_INFO % urls)
-    assert (port.mesh.connect_urls, port.mesh.ws_connect_urls) == (("h:1", "h:2"), ("w:1",))
+    assert (port.mesh.addresses.connect_urls, port.mesh.addresses.ws_connect_urls) == (
+        ("h:1", "h:2"),
+        ("w:1",),
+    )
     second = joined(port, SECOND_INFO % b',"connect_urls":["h:2","h:3"]')
-    assert port.mesh.connect_urls == ("h:1", "h:2", "h:3")
+    assert port.mesh.addresses.connect_urls == ("h:1", "h:2", "h:3")
     assert port.told_clients == 2
     second.says(SECOND_INFO % b',"ldm":true')
-    assert port.mesh.connect_urls == ("h:1", "h:2")
+    assert port.mesh.addresses.connect_urls == ("h:1", "h:2")
     second.lost()
     first.lost()
-    assert (port.mesh.connect_urls, port.told_clients) == ((), 4)
+    assert (port.mesh.addresses.connect_urls, port.told_clients) == ((), 4)
 
 
 def test_where_clients_reach_the_peers_is_not_told_when_it_should_not_be(make: Made) -> None:
     port = make(no_advertise=True)
     joined(port, PEER_INFO % b',"connect_urls":["h:1"]')
-    assert (port.mesh.connect_urls, port.told_clients) == ((), 0)
+    assert (port.mesh.addresses.connect_urls, port.told_clients) == ((), 0)
 
 
 def test_a_lame_duck_says_so_once_to_each_peer(make: Made) -> None:

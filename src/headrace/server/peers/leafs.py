@@ -245,7 +245,7 @@ class LeafNodes(PeerHost[LeafSession]):
     def urls(self) -> tuple[str, ...]:
         """This server's URL for leaf nodes, and those of its cluster."""
         routes = self._server.routes
-        others = () if routes is None or self.options.no_advertise else routes.mesh.leafnode_urls
+        others = () if routes is None or self.options.no_advertise else routes.mesh.addresses.leafnode_urls
         return tuple(dict.fromkeys(filter(None, (self.own_url, *others))))
 
     @property
@@ -254,7 +254,9 @@ class LeafNodes(PeerHost[LeafSession]):
         if self.listener is None or self.options.no_advertise:
             return ()
         routes, own = self._server.routes, self._server.listeners.websocket_urls
-        return tuple(dict.fromkeys((*own, *(routes.mesh.ws_connect_urls if routes is not None else ()))))
+        return tuple(
+            dict.fromkeys((*own, *(routes.mesh.addresses.ws_connect_urls if routes is not None else ())))
+        )
 
 
 def client_context(remote: LeafRemote) -> ssl.SSLContext:

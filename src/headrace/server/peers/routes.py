@@ -119,7 +119,7 @@ class Routes(PeerHost[RouteSession]):
         if self.options.no_advertise:
             return ()
         own = () if self._server.is_lame_duck else self.own_urls()
-        return tuple(dict.fromkeys((*own, *self.mesh.connect_urls)))
+        return tuple(dict.fromkeys((*own, *self.mesh.addresses.connect_urls)))
 
     @property
     def ws_connect_urls(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class Routes(PeerHost[RouteSession]):
         if self.options.no_advertise:
             return ()
         own = () if self._server.is_lame_duck else self._server.listeners.websocket_urls
-        return tuple(dict.fromkeys((*own, *self.mesh.ws_connect_urls)))
+        return tuple(dict.fromkeys((*own, *self.mesh.addresses.ws_connect_urls)))
 
     def client_info(self) -> dict[str, object]:
         """The fields of INFO about the cluster, for clients."""
