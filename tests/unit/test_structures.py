@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import msgspec
-import pytest
 from msgspec import Struct
 
+import headrace
 from headrace import structures
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.leaf_options import LeafUser
@@ -15,6 +18,14 @@ from headrace.structures import Discreet, defaults_of, hidden_in
 
 def discreet_kinds(kind: type[Discreet] = Discreet) -> list[type[Discreet]]:
     return [found for each in kind.__subclasses__() for found in (each, *discreet_kinds(each))]
+
+
+def import_all_that_name_it() -> None:
+    """Import every module that may define one: what others have imported by now is chance."""
+    root = Path(headrace.__file__).parent
+    for path in root.rglob("*.py"):
+        if Discreet.__name__ in path.read_text():
+            importlib.import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
 
 
 class Login(Discreet, frozen=True):
@@ -36,9 +47,16 @@ def test_secrets_of_options_are_never_shown() -> None:
     assert "s3cret" not in repr(Options(authorization=AuthorizationOptions("s3cret", users[:1])))
 
 
-@pytest.mark.parametrize("kind", discreet_kinds(), ids=lambda kind: kind.__name__)
-def test_hidden_fields_exist(kind: type[Discreet]) -> None:
-    assert set(kind.__struct_fields__) >= kind.HIDDEN
+def test_hidden_fields_exist() -> None:
+    import_all_that_name_it()
+
+    wrong = [kind for kind in discreet_kinds() if not set(kind.__struct_fields__) >= kind.HIDDEN]
+
+    assert wrong == []
+    assert len(discreet_kinds()) > 20
+
+
+def test_fields_are_hidden_by_their_structure() -> None:
     assert hidden_in(Login("ann")) == {"password"}
     assert hidden_in(msgspec.defstruct("Plain", [])()) == frozenset()
 
