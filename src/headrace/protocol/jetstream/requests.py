@@ -167,7 +167,7 @@ class LostMessages(RequestBody, frozen=True):
 class BackedUpStreamState(RequestBody, frozen=True):
     """The state of a stream when it was backed up."""
 
-    go_name: ClassVar[str] = "BackedUpStreamState"
+    go_name: ClassVar[str] = "StreamState"
 
     messages: Uint64 = 0
     bytes: Uint64 = 0
