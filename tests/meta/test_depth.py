@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from source_tree import ROOT
 
+from harness.dearest import DEAREST, in_turn
 from harness.depth import PARTS, VARIABLE, Choice, of_commit, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VARIABLES: Final = {VARIABLE, "HEADRACE_TEST_GNATSD", "HEADRACE_TEST_PROCESS"}
 """A binary that nobody has to have, and the mark of a process; neither says how much is played."""
@@ -34,6 +38,21 @@ def test_tenths_of_the_moments_of_one_run_are_all_of_them_once() -> None:
     assert sorted(played) == list(range(97))
     assert read("all").every(97) == range(97)
     assert read("40-59").every(97) == range(97)
+
+
+def test_each_of_the_dearest_tests_has_its_turn_and_one_module() -> None:
+    played = [read(f"{part}/{PARTS}").turn(DEAREST) for part in range(PARTS)]
+    marks = [about for file in (ROOT / "tests" / "spark").glob("test_*.py") for about in _turns(file)]
+
+    assert {about for (about,) in played} == set(DEAREST)
+    assert read("all").turn(DEAREST) == DEAREST
+    assert sorted(marks) == sorted(DEAREST)
+    with pytest.raises(ValueError, match="none of"):
+        in_turn("another")
+
+
+def _turns(file: Path) -> list[str]:
+    return re.findall(r'in_turn\("(.*?)"\)', file.read_text())
 
 
 def test_few_cases_take_turns() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("obstore")
 
+from harness.dearest import in_turn
 from harness.stored_sources import StanChannel
 from harness.waiting import LONG
 from headrace.checkpoints import object_checkpoint
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("object store")]
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 

@@ -22,6 +22,7 @@ import pyspark
 import pytest
 
 import headrace
+from harness.dearest import in_turn
 from harness.killing import table_files
 from harness.s3 import aws_environment, s3_endpoint
 from harness.stored_sources import GoStream, StanChannel
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # What moto and its dependencies warn of is theirs.
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.spark, in_turn("cluster"), pytest.mark.filterwarnings("default")]
 
 COUNT = 40_000
 """Four tasks of a batch."""

@@ -1,7 +1,7 @@
 """kill -9 of driver, JVM, Python workers and both servers of running queries: every row once, in each sink.
 
-In `make test` there is a kill of each under the two queries that write with our sink; `make test-deep` kills
-fifty times, whatever is drawn, under all three.
+Where `make test` plays it (`harness.dearest`) there is a kill of each under the two queries that write with
+our sink; `make test-deep` kills fifty times, whatever is drawn, under all three.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import depth
+from harness.dearest import in_turn
 from harness.killing import QUERIES, BreakingPipeline
 from harness.tallies import note
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("killed queries")]
 
 KILLS = 50 if depth.deep else 0
 SEEDS = range(4, 5) if depth.deep else depth.seeds(10)

@@ -15,6 +15,7 @@ import pytest
 
 import headrace
 from harness import depth
+from harness.dearest import in_turn
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import LONG
 from headrace.client import stan
@@ -28,7 +29,7 @@ from headrace.testing import Server
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("killed pipeline")]
 
 MESSAGES = 4_000
 DIFFERENT = MESSAGES // 4
