@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headrace.conf.peer_options import ClusterOptions, PeerURL
-from headrace.testing.embedded import Server
+from headrace.testing.embedded import Server, check_option_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,16 +36,25 @@ class ServerCluster:
 
     A client's subscription is known to the other servers a moment after its own server has it. One connection
     leads to each server, without a pool. One instance is used once.
-    Raises: StartError on entry when a server cannot be started, TimeoutError when one finds no other.
+
+    A stream of JetStream is on the first server only: nothing is replicated, and who asks for more replicas
+    than one is refused. Clients of every server reach it there.
+    Raises: TypeError for an option that does not exist; on entry StartError when a server cannot be started,
+    TimeoutError when one finds no other, RuntimeError when it is entered a second time.
     """
 
     def __init__(self, size: int = 3, *, name: str = "test", **changes: Any) -> None:
+        check_option_names(changes)
         self._size: Final = size
         self._name: Final = name
         self._changes = changes
         self._threads = ExitStack()
         self._tasks = AsyncExitStack()
+        self._was_entered = False
         self.servers: list[Server] = []
+
+    def __repr__(self) -> str:
+        return f"<headrace.testing.ServerCluster {self._name!r} of {self._size}: {self.servers}>"
 
     @property
     def urls(self) -> list[str]:
@@ -61,6 +70,12 @@ class ServerCluster:
     def __iter__(self) -> Iterator[Server]:
         return iter(self.servers)
 
+    def _enter(self) -> None:
+        """Take the one entry that an instance has. Raises: RuntimeError."""
+        if self._was_entered:
+            raise RuntimeError(f"{self!r} was entered before: an instance is used once, make another cluster")
+        self._was_entered = True
+
     def _new(self) -> Server:
         """The next one; all but the first are told of the first, and hear of the others from it."""
         routes = [_route_to(server.server) for server in self.servers[:1]]
@@ -75,6 +90,7 @@ class ServerCluster:
     # -- with -------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self._enter()
         with ExitStack() as stack:
             for _ in range(self._size):
                 self.servers.append(stack.enter_context(self._new()))
@@ -91,6 +107,7 @@ class ServerCluster:
     # -- async with -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._enter()
         async with AsyncExitStack() as stack:
             for _ in range(self._size):
                 self.servers.append(await stack.enter_async_context(self._new()))

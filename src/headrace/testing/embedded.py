@@ -10,7 +10,7 @@ import asyncio
 import threading
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec.structs import replace
 
@@ -21,8 +21,12 @@ from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
+
+_OWN: Final = ("options", "config", "monitoring", "transport")
+"""Keyword arguments that are no fields of `Options`."""
 
 
 class Server:
@@ -33,35 +37,116 @@ class Server:
         with Server(streaming=StreamingOptions()) as server: ...  # of headrace; in memory
         with Server(jetstream=True) as server: ...
 
+    Users, accounts and TLS are the options of their names, with the structures that a file is read into:
+
+        from headrace.conf.account_options import AccountOptions, AuthorizationOptions, UserOptions
+        from headrace.conf.tls_options import TLSOptions
+
+        joe = UserOptions(user="joe", password="secret")
+        with Server(authorization=AuthorizationOptions(users=(joe,))) as server: ...
+        with Server(accounts=(AccountOptions("SALES", users=(joe,)),)) as server: ...
+        with Server(tls=TLSOptions("server.pem", "server.key")) as server: ...  # `url` begins with tls://
+
+    `config`: a configuration file; the other arguments win over it. Its ports for clients and for monitoring
+    are not used: the client port is a free one of the loopback interface unless `host` and `port` are given,
+    and so is that for monitoring where the file has one.
     `jetstream`: True for a temporary directory, which is removed at the end; a directory that stays; or
-    `headrace.JetStreamOptions`. `monitoring` serves HTTP monitoring on a free port,
-    `monitor_url`. One instance is used once.
-    Raises: ConfigError with everything that is wrong with the options; StartError on entry when a port,
-    certificate or store cannot be used.
+    `headrace.JetStreamOptions`, for example with a `domain`. Options or a file that name no directory get a
+    temporary one, too. `monitoring` serves HTTP monitoring on a free port, `monitor_url`.
+
+    One instance is used once.
+    Raises: ConfigError with everything that is wrong with the options; TypeError for an option that does not
+    exist; RuntimeError when it is entered a second time; StartError on entry when a port, certificate or
+    store cannot be used.
     """
 
     def __init__(
         self,
         options: Options | None = None,
         *,
+        config: str | Path | None = None,
         monitoring: bool = False,
         jetstream: bool | str | Path | JetStreamOptions = False,
         transport: str | None = None,
         **changes: Any,
     ) -> None:
-        base = options or Options(host="127.0.0.1", port=-1)
-        if monitoring and base.http_port is None:
-            changes.setdefault("http_port", -1)
+        check_option_names(changes)
         self._directories = ExitStack()
-        if jetstream is not False:
-            changes["jetstream"] = self._jetstream(jetstream)
-        self.options = checked(replace(base, **changes))
+        try:
+            if config is None:
+                self.options = self._made(options, monitoring, jetstream, changes)
+            elif options is not None:
+                raise TypeError("give options or a configuration file, not both")
+            else:
+                self.options = self._read(config, monitoring, jetstream, changes)
+        except BaseException:
+            self._directories.close()
+            raise
         self._transport = transport
         self._server: _Server | None = None
+        self._state = "not entered"
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._failure: BaseException | None = None
+
+    def __repr__(self) -> str:
+        server = self._server
+        if server is None:
+            return f"<headrace.testing.Server ({self._state})>"
+        return (
+            f"<headrace.testing.Server {server.url} ({'stopped' if server.stopped.is_set() else 'running'})>"
+        )
+
+    # -- options ----------------------------------------------------------------------------------
+
+    def _made(
+        self,
+        options: Options | None,
+        monitoring: bool,
+        jetstream: bool | str | Path | JetStreamOptions,
+        changes: Mapping[str, Any],
+    ) -> Options:
+        """The options that are given in Python, checked. Raises: ConfigError."""
+        base = replace(options or Options(host="127.0.0.1", port=-1), **changes)
+        if monitoring and base.http_port is None:
+            base = replace(base, http_port=-1)
+        if isinstance(jetstream, JetStreamOptions):
+            base = replace(base, jetstream=jetstream)
+        elif jetstream is not False:
+            place = self._directory() if jetstream is True else str(jetstream)
+            base = replace(base, jetstream=JetStreamOptions(store_dir=place))
+        base = checked(base)
+        if base.jetstream is not None and base.jetstream.store_dir is None:
+            base = replace(base, jetstream=replace(base.jetstream, store_dir=self._directory()))
+        return base
+
+    def _read(
+        self,
+        config: str | Path,
+        monitoring: bool,
+        jetstream: bool | str | Path | JetStreamOptions,
+        changes: Mapping[str, Any],
+    ) -> Options:
+        """The options of a file, with free ports and a directory of the test's own. Raises: ConfigError."""
+        from headrace.conf.binding import load_options  # most servers of tests have no file
+
+        if isinstance(jetstream, JetStreamOptions):
+            raise TypeError("a configuration file has JetStream's options itself: give a directory, or True")
+        overrides: dict[str, Any] = {"host": "127.0.0.1", "port": -1, **changes}
+        found = load_options(str(config), overrides=overrides)
+        if monitoring and found.http_port is None:
+            overrides["http_port"] = -1
+        for name in ("http_port", "https_port"):
+            if getattr(found, name) is not None and name not in changes:
+                overrides[name] = -1
+        if jetstream is not False or (found.jetstream is not None and found.jetstream.store_dir is None):
+            place = self._directory() if isinstance(jetstream, bool) else str(jetstream)
+            overrides["jetstream_flags"] = {"enabled": True, "store_dir": place}
+        return checked(load_options(str(config), overrides=overrides))
+
+    def _directory(self) -> str:
+        return self._directories.enter_context(TemporaryDirectory(prefix="headrace-"))
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -69,7 +154,9 @@ class Server:
     def server(self) -> _Server:
         """The running server itself. Under `with` it lives on another thread: use `call` to reach into it."""
         if self._server is None:
-            raise RuntimeError("the server is not running: enter it with `with` or `async with` first")
+            raise RuntimeError(
+                f"the server is not running ({self._state}): enter it with `with` or `async with` first"
+            )
         return self._server
 
     @property
@@ -103,37 +190,51 @@ class Server:
 
         return asyncio.run_coroutine_threadsafe(run(), loop).result()
 
-    # -- async with -------------------------------------------------------------------------------
+    # -- life -------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
+    def _enter(self) -> None:
+        """Take the one entry that an instance has. Raises: RuntimeError."""
+        if self._state != "not entered":
+            raise RuntimeError(f"{self!r} was entered before: an instance is used once, make another Server")
+        self._state = "starting"
+
+    async def _start(self) -> None:
         try:
             server = _Server(self.options, transport=self._transport)
             await server.start()
         except BaseException:
-            self._directories.close()
+            self._end()
             raise
         self._server = server
-        return self
 
-    def _jetstream(self, given: bool | str | Path | JetStreamOptions) -> JetStreamOptions:
-        if isinstance(given, JetStreamOptions):
-            return given
-        if given is True:
-            given = self._directories.enter_context(TemporaryDirectory(prefix="headrace-"))
-        return JetStreamOptions(store_dir=str(given))
+    async def _stop(self) -> None:
+        try:
+            if self._server is not None:
+                await self._server.stop()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._server = None
+        self._state = "ended"
+        self._directories.close()
+
+    # -- async with -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._enter()
+        await self._start()
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.server.stop()
-        finally:
-            self._directories.close()
-        self._server = None
+        await self._stop()
 
     # -- with -------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self._enter()
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name="headrace", daemon=True)
         self._thread.start()
@@ -156,9 +257,12 @@ class Server:
 
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()
-            async with self:
+            await self._start()
+            try:
                 started.set()
                 await self._leaving.wait()
+            finally:
+                await self._stop()
 
         try:
             run_in_poller(serve())
@@ -172,3 +276,17 @@ class Server:
             self._thread.join()
             failure, self._failure = self._failure, None
             raise failure
+
+
+def check_option_names(given: Iterable[str]) -> None:
+    """Refuse options that do not exist, each with the one that may have been meant. Raises: TypeError."""
+    known = (*_OWN, *Options.KEYS)
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            meant = get_close_matches(name, known, 1)
+            raise TypeError(
+                f"headrace.testing.Server has no option {name!r}"
+                + (f"; did you mean {meant[0]!r}?" if meant else "")
+            )

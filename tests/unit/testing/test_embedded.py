@@ -17,12 +17,16 @@ import pytest
 from msgspec.structs import replace
 
 import headrace
+from harness.certificates import Authority
 from harness.waiting import PATIENCE
 from headrace.client import stan
 from headrace.client.blocking import connect
-from headrace.conf.account_options import AccountOptions, UserOptions
+from headrace.client.errors import ServerError
+from headrace.client.options import ConnectOptions
+from headrace.conf.account_options import AccountOptions, AuthorizationOptions, UserOptions
 from headrace.conf.options import Options
 from headrace.conf.streaming_options import StreamingOptions
+from headrace.conf.tls_options import TLSOptions
 from headrace.engine.memory import live_objects
 from headrace.errors import ConfigError, StartError
 from headrace.testing import Server
@@ -140,6 +144,34 @@ def test_server_without_monitoring_says_how_to_get_it() -> None:
 def test_server_not_entered_says_so() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         _ = Server().url
+
+
+def test_server_shows_its_url_and_whether_it_runs() -> None:
+    server = Server()
+    assert repr(server) == "<headrace.testing.Server (not entered)>"
+    with server:
+        assert repr(server) == f"<headrace.testing.Server {server.url} (running)>"
+        server.call(server.server.stop)
+        assert repr(server) == f"<headrace.testing.Server {server.url} (stopped)>"
+    assert repr(server) == "<headrace.testing.Server (ended)>"
+
+
+def test_server_is_entered_once() -> None:
+    server = Server()
+    with server:
+        with pytest.raises(RuntimeError, match=r"running\)> was entered before: .* make another Server"):
+            server.__enter__()
+        with connect(server.url) as client:  # the first entry is as it was
+            client.flush()
+    with pytest.raises(RuntimeError, match=r"ended\)> was entered before"):
+        asyncio.run(server.__aenter__())
+
+
+def test_option_that_does_not_exist_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"no option 'max_paylod'; did you mean 'max_payload'\?$"):
+        Server(max_paylod=1)
+    with pytest.raises(TypeError, match=r"no option 'zzz'$"):
+        Server(zzz=1)
 
 
 def test_call_runs_on_the_servers_thread() -> None:
@@ -320,6 +352,93 @@ def test_server_from_a_file_is_as_the_file_says_and_can_be_reloaded(tmp_path: Pa
     file.write_text("max_payload: x\nping_max: y")
     with pytest.raises(ConfigError) as caught:
         headrace.Server.from_config(file)
+    assert len(caught.value.problems) == 2
+
+
+JOE = UserOptions(user="joe", password="secret")
+
+
+def as_joe(server: Server) -> str:
+    return server.url.replace("//", "//joe:secret@")
+
+
+def test_server_takes_users_and_accounts() -> None:
+    with Server(authorization=AuthorizationOptions(users=(JOE,))) as server:
+        with pytest.raises(ServerError, match="Authorization Violation"):
+            connect(server.url)
+        with connect(as_joe(server)) as client:
+            client.flush()
+    with (
+        Server(accounts=(AccountOptions("SALES", users=(JOE,)),)) as server,
+        connect(as_joe(server)) as client,
+    ):
+        client.flush()
+        assert [account.name for account in server.server.accounts if account.name == "SALES"]
+
+
+def test_server_takes_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    pair = authority.issue("server")
+    with Server(tls=TLSOptions(str(pair.certificate), str(pair.key))) as server:
+        assert server.url.startswith("tls://")
+        options = ConnectOptions(tls=authority.client_context())
+        with connect(server.url, options) as client:
+            client.flush()
+
+
+def test_jetstream_without_a_directory_has_a_temporary_one() -> None:
+    async def info(server: Server) -> str:
+        client = await nats.connect(server.url)
+        found = await client.jetstream(domain="hub").account_info()
+        await client.close()
+        return found.domain or ""
+
+    with Server(jetstream=headrace.JetStreamOptions(domain="hub")) as server:
+        assert asyncio.run(info(server)) == "hub"
+        assert server.options.jetstream is not None
+        directory = server.options.jetstream.store_dir
+        assert directory is not None
+        assert os.path.isdir(directory)
+    assert not os.path.exists(directory)
+
+
+def test_server_takes_a_file_and_has_ports_and_a_directory_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(
+        """
+        listen: "0.0.0.0:4222", http: 8222, max_payload: 1000, jetstream { domain: "hub" }
+        authorization { users [{ user: joe, password: secret }] }
+        """
+    )
+    with Server(config=file, server_name="one") as server, Server(config=file) as other:
+        assert server.options.max_payload == 1000
+        assert server.options.server_name == "one"
+        assert {server.host, other.host} == {"127.0.0.1"}
+        assert len({server.port, other.port, 4222}) == 3
+        assert len({server.monitor_url, other.monitor_url}) == 2
+        assert server.options.jetstream is not None
+        assert server.options.jetstream.domain == "hub"
+        with connect(as_joe(server)) as client:
+            assert client.max_payload == 1000
+        file.write_text(file.read_text().replace("1000", "2000"))
+        server.call(server.server.reload)
+        assert server.server.options.max_payload == 2000
+
+
+def test_jetstream_of_a_file_is_where_the_test_says(tmp_path: Path) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text("max_payload: 1000")
+    server = Server(config=file, jetstream=tmp_path / "here")
+    assert server.options.jetstream is not None
+    assert server.options.jetstream.store_dir == str(tmp_path / "here")
+
+    with pytest.raises(TypeError, match="JetStream's options itself"):
+        Server(config=file, jetstream=headrace.JetStreamOptions())
+    with pytest.raises(TypeError, match="not both"):
+        Server(LOCAL, config=file)
+    file.write_text("max_payload: x\nping_max: y")
+    with pytest.raises(ConfigError) as caught:
+        Server(config=file)
     assert len(caught.value.problems) == 2
 
 

@@ -62,6 +62,20 @@ def test_async_with_runs_on_the_callers_loop() -> None:
     assert asyncio.run(run()) == [1, 1]
 
 
+def test_cluster_shows_its_servers_and_is_entered_once() -> None:
+    cluster = ServerCluster(2)
+    with cluster:
+        assert repr(cluster) == f"<headrace.testing.ServerCluster 'test' of 2: {list(cluster)}>"
+        with pytest.raises(RuntimeError, match=r"was entered before: .* make another cluster"):
+            cluster.__enter__()
+        assert len(cluster) == 2
+
+
+def test_option_of_a_cluster_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TypeError, match="'max_paylod'; did you mean 'max_payload'"):
+        ServerCluster(2, max_paylod=1)
+
+
 def test_nothing_is_left_when_a_server_cannot_start() -> None:
     threads = threading.active_count()
 
