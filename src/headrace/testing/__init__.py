@@ -9,9 +9,10 @@
 `embedded` is one server, `cluster` several, `faultfs` has file systems that fail, `plugin` the pytest
 fixtures.
 
-The pytest plugin (fixtures `nats_server`, `jetstream_server`, `nats_cluster`, `nats_server_session`) is
-registered by installing Headrace. Importing this package loads no server, since pytest does so in every
-project that has Headrace installed.
+The pytest plugin is registered by installing Headrace. Its fixtures for one test are `nats_server`,
+`jetstream_server`, `nats_cluster` and `jetstream_cluster`, with options by `@pytest.mark.nats(...)`; those
+for the whole run are `nats_server_session` and `jetstream_server_session`. Importing this package loads no
+server, since pytest does so in every project that has Headrace installed.
 """
 
 from __future__ import annotations
