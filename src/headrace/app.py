@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
     from headrace.log.encryption import Algorithm, Cipher
+    from headrace.log.filesystem import FileSystem
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
@@ -88,32 +89,35 @@ async def serve(process: Process) -> int:
 
 @contextmanager
 def stored_services(
-    options: Options, on_conflict: Callable[[str], object]
+    options: Options, on_conflict: Callable[[str], object], *, filesystem: FileSystem | None = None
 ) -> Iterator[tuple[Sequence[Service], AccountServices | None]]:
     """The services over stores that options ask for, on the running loop: the server's, and its accounts'.
 
-    Raises: StartError.
+    `filesystem`: of their stores; None: the system's. Raises: StartError.
     """
     streaming, jetstream = options.streaming, options.jetstream
     if streaming is None:
-        yield (), jetstream_services(jetstream)
+        yield (), jetstream_services(jetstream, filesystem=filesystem)
         return
     if not streaming.adopt or jetstream is None:
-        with streaming_service(streaming, on_conflict) as service:
-            yield (service,), jetstream_services(jetstream)
+        with streaming_service(streaming, on_conflict, filesystem=filesystem) as service:
+            yield (service,), jetstream_services(jetstream, filesystem=filesystem)
         return
     from headrace.shared_channels import SharedChannels, SharedChannelsService
 
     shared = SharedChannels(streaming.adopt)
-    with streaming_service(streaming, on_conflict, shared) as service:
-        accounts = jetstream_services(jetstream, shared)
+    with streaming_service(streaming, on_conflict, shared, filesystem=filesystem) as service:
+        accounts = jetstream_services(jetstream, shared, filesystem=filesystem)
         log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
         assert accounts is not None
         yield (service, SharedChannelsService(shared, service, accounts, log)), accounts
 
 
 def jetstream_services(
-    options: JetStreamOptions | None, shared: SharedChannels | None = None
+    options: JetStreamOptions | None,
+    shared: SharedChannels | None = None,
+    *,
+    filesystem: FileSystem | None = None,
 ) -> JetStreamServer | None:
     """Make JetStream for the accounts of a server on the running loop; None without options."""
     if options is None:
@@ -127,16 +131,21 @@ def jetstream_services(
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
         cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
         adopted=shared,
+        filesystem=filesystem,
     )
 
 
 @contextmanager
 def streaming_service(
-    options: StreamingOptions, on_conflict: Callable[[str], object], shared: SharedChannels | None = None
+    options: StreamingOptions,
+    on_conflict: Callable[[str], object],
+    shared: SharedChannels | None = None,
+    *,
+    filesystem: FileSystem | None = None,
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
-    `shared`: channels of it that are streams too.
+    `shared`: channels of it that are streams too. `filesystem`: of the store; None: the system's.
     Raises: StartError when the store cannot be opened.
     """
     # Who runs no streaming does not pay for loading it.
@@ -151,7 +160,7 @@ def streaming_service(
     log.setLevel(level)
     _refuse_file(options)
     _refuse_foreign_store(options)
-    store = SharedStore(lambda: _open_store(options, log))
+    store = SharedStore(lambda: _open_store(options, log, filesystem))
     if not options.ft_group:  # else it is the service's to take, when nobody else has it
         try:
             store.take()
@@ -241,7 +250,7 @@ def _refuse_foreign_store(options: StreamingOptions) -> None:
     )
 
 
-def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
+def _open_store(options: StreamingOptions, log: logging.Logger, filesystem: FileSystem | None) -> LogStore:
     """Open the log store of the options, encrypted if they say so. Raises: LogError."""
     from headrace.log.port import SyncPolicy
     from headrace.log.store import FileStore, MemoryStore
@@ -266,6 +275,7 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
         sync=SyncPolicy(options.sync),
         segment_bytes=options.segment_bytes,
         cipher=cipher,
+        filesystem=filesystem,
         report=report,
         converted=told,
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from headrace.core.service import Service
+    from headrace.log.filesystem import FileSystem
     from headrace.server.account_services import AccountServices
 
 
@@ -29,7 +30,8 @@ class Server(inner.Server):
 
     Everything runs on the event loop that called `start`. Stores are opened when it starts and closed when
     it has stopped, for whatever reason. `stopped` is set then, `failure` says why if it could not go on.
-    `services` and `account_services`: others than those, which are the caller's to close.
+    `services` and `account_services`: others than those, which are the caller's to close. `filesystem`: of
+    the stores; None: the system's.
     Raises: ConfigError with everything that is wrong with the options. `start` raises StartError.
     """
 
@@ -40,6 +42,7 @@ class Server(inner.Server):
         transport: str | None = None,
         services: Sequence[Service] = (),
         account_services: AccountServices | None = None,
+        filesystem: FileSystem | None = None,
         **others: Any,
     ) -> None:
         options = Options() if options is None else checked(options)
@@ -47,6 +50,7 @@ class Server(inner.Server):
             options, transport=transport, services=services, account_services=account_services, **others
         )
         self._stores = ExitStack()
+        self._filesystem = filesystem
 
     @classmethod
     def from_config(cls, path: str | PathLike[str], **overrides: Any) -> Self:
@@ -76,7 +80,11 @@ class Server(inner.Server):
             return  # which `start` refuses
         from headrace.app import stored_services  # most servers have no stores
 
-        opened = stored_services(options, lambda why: self.give_up(f"STREAM: Failed to start: {why}"))
+        opened = stored_services(
+            options,
+            lambda why: self.give_up(f"STREAM: Failed to start: {why}"),
+            filesystem=self._filesystem,
+        )
         services, accounts = self._stores.enter_context(opened)
         self.services = tuple(services)
         self.account_services = hosted(self, accounts)

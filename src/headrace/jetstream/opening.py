@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from headrace.log.committer import Committer
     from headrace.log.damage import Damage
     from headrace.log.encryption import Cipher
+    from headrace.log.filesystem import FileSystem
     from headrace.log.key_rotation import Told
     from headrace.log.store import LogStore
 
@@ -58,7 +59,8 @@ class Adopted(Protocol):
 class JetStreamServer:
     """Makes the services of a server's accounts (`server.account_services.AccountServices`).
 
-    `loop`: the one that it runs on. `adopted`: streams whose logs are somebody else's.
+    `loop`: the one that it runs on. `adopted`: streams whose logs are somebody else's. `filesystem`: of the
+    logs in files; None: the system's.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class JetStreamServer:
         log: logging.Logger,
         cipher: Cipher | None = None,
         adopted: Adopted | None = None,
+        filesystem: FileSystem | None = None,
     ) -> None:
         self.options: Final = options
         self.directory: Final = directory_of(options)
@@ -80,6 +83,7 @@ class JetStreamServer:
         self._log = log
         self._cipher = cipher
         self._adopted = adopted
+        self._filesystem = filesystem
         self._file: FileStore | None = None
         self._memory = MemoryStore()
         self._committer: ThreadCommitter | None = None
@@ -202,6 +206,7 @@ class JetStreamServer:
                 self.directory,
                 sync=SyncPolicy(self.options.sync),
                 cipher=self._cipher,
+                filesystem=self._filesystem,
                 report=report,
                 remembers=False,  # the state says which streams there are
                 converted=converted,

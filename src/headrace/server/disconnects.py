@@ -117,6 +117,13 @@ class Disconnects:
         for connection in list(self._draining):
             self._finish(connection)
 
+    def abandon(self) -> None:
+        """Close every connection at once: nobody is told, and what was to be sent is lost."""
+        for connection in self._open():
+            if connection.transport is not None:
+                connection.transport.close()
+            connection.over(CloseReason.SERVER_SHUTDOWN)
+
     def watch(self) -> None:
         """Cut off, every quarter of write_deadline, connections that have not taken a write for that long."""
         server = self._server

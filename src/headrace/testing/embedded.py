@@ -10,7 +10,7 @@ import asyncio
 import threading
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -19,14 +19,26 @@ from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
 from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
+from headrace.testing.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
-_OWN: Final = ("options", "config", "monitoring", "transport")
+_OWN: Final = ("options", "config", "monitoring", "transport", "faults")
 """Keyword arguments that are no fields of `Options`."""
+
+_NOT_RUNNING: Final = "the server is not running (%s): enter it with `with` or `async with` first"
+
+
+class _Place(NamedTuple):
+    """The place where a server can be reached, also while it is killed."""
+
+    url: str
+    host: str
+    port: int
+    monitor_url: str | None
 
 
 class Server:
@@ -54,6 +66,17 @@ class Server:
     `headrace.JetStreamOptions`, for example with a `domain`. Options or a file that name no directory get a
     temporary one, too. `monitoring` serves HTTP monitoring on a free port, `monitor_url`.
 
+    Under `with` a server can be killed, started again and paused; with `faults=True`, which makes its store
+    slower, its disk can be full or slow, too:
+
+        with Server(jetstream=True, faults=True) as server:
+            server.kill()  # clients lose their connections, files stay as they are
+            server.restart()  # on the same ports, with the same store
+            server.pause()  # connections stay open and nothing is answered, until `resume`
+            server.resume()
+            server.disk.is_full = True
+            server.disk.sync_seconds = 0.2
+
     One instance is used once.
     Raises: ConfigError with everything that is wrong with the options; TypeError for an option that does not
     exist; RuntimeError when it is entered a second time; StartError on entry when a port, certificate or
@@ -68,6 +91,7 @@ class Server:
         monitoring: bool = False,
         jetstream: bool | str | Path | JetStreamOptions = False,
         transport: str | None = None,
+        faults: bool | Disk = False,
         **changes: Any,
     ) -> None:
         check_option_names(changes)
@@ -83,6 +107,12 @@ class Server:
             self._directories.close()
             raise
         self._transport = transport
+        self._disk = faults if isinstance(faults, Disk) else Disk() if faults else None
+        self._place: _Place | None = None
+        self._again = self.options
+        """The options of the next start: the ports are those of the start before."""
+        self._paused: threading.Event | None = None
+        """The event that ends a pause."""
         self._server: _Server | None = None
         self._state = "not entered"
         self._thread: threading.Thread | None = None
@@ -91,12 +121,11 @@ class Server:
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
-        server = self._server
-        if server is None:
-            return f"<headrace.testing.Server ({self._state})>"
-        return (
-            f"<headrace.testing.Server {server.url} ({'stopped' if server.stopped.is_set() else 'running'})>"
-        )
+        server, state = self._server, self._state
+        if server is not None:
+            state = "stopped" if server.stopped.is_set() else "running" if self._paused is None else "paused"
+        place = "" if self._place is None else f" {self._place.url}"
+        return f"<headrace.testing.Server{place} ({state})>"
 
     # -- options ----------------------------------------------------------------------------------
 
@@ -154,41 +183,131 @@ class Server:
     def server(self) -> _Server:
         """The running server itself. Under `with` it lives on another thread: use `call` to reach into it."""
         if self._server is None:
-            raise RuntimeError(
-                f"the server is not running ({self._state}): enter it with `with` or `async with` first"
-            )
+            raise RuntimeError(_NOT_RUNNING % self._state)
         return self._server
 
     @property
     def url(self) -> str:
-        return self.server.url
+        """The URL for clients, without credentials; it is the same after `restart`."""
+        return self._known.url
 
     @property
     def host(self) -> str:
-        return self.server.host
+        return self._known.host
 
     @property
     def port(self) -> int:
-        return self.server.port
+        return self._known.port
 
     @property
     def monitor_url(self) -> str:
-        url = self.server.monitor_url
+        url = self._known.monitor_url
         if url is None:
             raise RuntimeError("this server has no monitoring: pass monitoring=True")
         return url
 
+    @property
+    def disk(self) -> Disk:
+        """The disk of the store, which can be full or slow. Raises: RuntimeError without `faults=True`."""
+        if self._disk is None:
+            raise RuntimeError("this server uses the disk as it is: pass faults=True")
+        return self._disk
+
+    @property
+    def _known(self) -> _Place:
+        if self._place is None:
+            raise RuntimeError(_NOT_RUNNING % self._state)
+        return self._place
+
     def call(self, function: Any, *arguments: Any) -> Any:
         """Run a function (or coroutine function) on the server's thread and return its result."""
-        loop = self._loop
-        if loop is None:
-            raise RuntimeError("the server is not running on a thread")
+        loop = self._own_loop()
 
         async def run() -> Any:
             result = function(*arguments)
             return await result if asyncio.iscoroutine(result) else result
 
         return asyncio.run_coroutine_threadsafe(run(), loop).result()
+
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the server's own thread. Raises: RuntimeError if it has none, or is paused."""
+        if self._loop is None:
+            raise RuntimeError("the server is not running on a thread of its own: enter it with `with`")
+        if self._paused is not None:
+            raise RuntimeError("the server is paused: resume it first")
+        return self._loop
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """End the server as SIGKILL ends a process; `restart` brings it back.
+
+        All connections are closed at once, whatever waits to be sent. Nothing is written any more: no
+        state, no mark that says that the store was closed. What was written to files stays, synced or not,
+        since the machine goes on; streams in memory are gone. Other threads of the test's process go on: a
+        sync that is under way ends. A power loss takes what was not synced, too: call `disk.lose_power`
+        before `restart`, with `faults=Disk(MemoryFileSystem())` (of `headrace.testing.disk` and `faultfs`).
+
+        Raises: RuntimeError outside of `with`, while it is paused or killed, and with a store in files if the
+        server has no `faults=True`: then its files cannot be kept from it.
+        """
+        if self._disk is None and _has_files(self.options):
+            raise RuntimeError("kill() has to keep the store's files from the server: pass faults=True")
+        self.call(self._kill)
+
+    def restart(self) -> None:
+        """Start the server again on the same ports, with the same store: after `kill`, or after stopping it.
+
+        A server that runs is stopped in order first. To clients it is a new server at the old place.
+        Raises: RuntimeError outside of `with` and while it is paused; StartError, for example if another
+        process took a port meanwhile.
+        """
+        self.call(self._restart)
+
+    def pause(self) -> None:
+        """Let the server stand still as SIGSTOP does with a process, until `resume`.
+
+        Connections stay open, and the system goes on accepting new ones; nothing is read, sent or answered,
+        and no timer runs. Only the server's own thread stands still: a sync that is under way ends. The end
+        of the `with` ends a pause, too.
+        Raises: RuntimeError outside of `with`, or when it is paused.
+        """
+        reached, paused = threading.Event(), threading.Event()
+
+        def stand_still() -> None:
+            reached.set()
+            paused.wait()
+
+        self._own_loop().call_soon_threadsafe(stand_still)
+        reached.wait()
+        self._paused = paused
+
+    def resume(self) -> None:
+        """Let a paused server go on; what is due by now is done at once. Raises: RuntimeError."""
+        if self._paused is None:
+            raise RuntimeError("the server is not paused")
+        self._paused.set()
+        self._paused = None
+
+    async def _kill(self) -> None:
+        server, disk = self.server, self._disk
+        if disk is not None:
+            disk.cut_off()
+        try:
+            server.disconnects.abandon()
+            await server.stop()
+        finally:
+            self._server = None
+            self._state = "killed"
+            if disk is not None:
+                disk.reconnect()
+
+    async def _restart(self) -> None:
+        server, self._server = self._server, None
+        self._state = "not restarted"
+        if server is not None:
+            await server.stop()
+        await self._begin()
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -200,11 +319,17 @@ class Server:
 
     async def _start(self) -> None:
         try:
-            server = _Server(self.options, transport=self._transport)
-            await server.start()
+            await self._begin()
         except BaseException:
             self._end()
             raise
+
+    async def _begin(self) -> None:
+        """Start a server, at the place of the one before if there was one."""
+        server = _Server(self._again, transport=self._transport, filesystem=self._disk)
+        await server.start()
+        self._again = _at_its_ports(server)
+        self._place = _Place(server.url, server.host, server.port, server.monitor_url)
         self._server = server
 
     async def _stop(self) -> None:
@@ -215,7 +340,7 @@ class Server:
             self._end()
 
     def _end(self) -> None:
-        self._server = None
+        self._server = self._place = None
         self._state = "ended"
         self._directories.close()
 
@@ -247,6 +372,8 @@ class Server:
     ) -> None:
         assert self._thread is not None
         assert self._loop is not None
+        if self._paused is not None:
+            self.resume()
         self._loop.call_soon_threadsafe(self._leaving.set)
         self._thread.join()
         self._loop = None
@@ -276,6 +403,31 @@ class Server:
             self._thread.join()
             failure, self._failure = self._failure, None
             raise failure
+
+
+def _has_files(options: Options) -> bool:
+    """True if a server has a store in files."""
+    streaming = options.streaming
+    return options.jetstream is not None or (streaming is not None and streaming.store_type == "FILE")
+
+
+def _at_its_ports(server: _Server) -> Options:
+    """The options of a running server with the ports that are bound in the place of those left open."""
+    options = server.options
+    ports: dict[str, Any] = {"port": server.port}
+    for name in ("http_port", "https_port"):
+        if getattr(options, name) is not None:
+            ports[name] = server.monitor_port
+    changes = dict(ports)
+    if options.config_file is not None:  # which a reload reads again
+        changes["overrides"] = {**options.overrides, **ports}
+    if options.websocket is not None:
+        changes["websocket"] = replace(options.websocket, port=server.websocket_port)
+    peers = {"cluster": server.routes, "gateway": server.gateways, "leafnodes": server.leafs}
+    for name, host in peers.items():
+        if host is not None and host.listener is not None:
+            changes[name] = replace(getattr(options, name), port=host.port)
+    return replace(options, **changes)
 
 
 def check_option_names(given: Iterable[str]) -> None:

@@ -523,12 +523,17 @@ class FaultyFileSystem:
                 self.failed.append(name)
             return fails
 
+    def _failure(self, name: str) -> int:
+        """Count a call; return the error with which it fails, 0 if it does not."""
+        return self.error if self._fails(name) else 0
+
     def _count(self, name: str, path: Path | None = None) -> None:
-        if self._fails(name):
-            raise _error(self.error, path)
+        if error := self._failure(name):
+            raise _error(error, path)
 
     def _write(self, name: str, data: Bytes, write: Callable[[Bytes], int]) -> int:
-        if not self._fails(name):
+        error = self._failure(name)
+        if not error:
             return write(data)
         half = memoryview(data).cast("B")[: len(data) // 2]
         if self.fault is not Fault.RAISE and half:
@@ -536,13 +541,13 @@ class FaultyFileSystem:
             if self.fault is Fault.SHORT:
                 self.fail_at, self.fault = self.calls + 1, Fault.RAISE
                 return taken
-        raise _error(self.error)
+        raise _error(error)
 
     def _sync(self, name: str, handle: int) -> None:
-        if self._fails(name):
+        if error := self._failure(name):
             if isinstance(self.inner, MemoryFileSystem):
                 self.inner.lose_unsynced(handle)
-            raise _error(self.error)
+            raise _error(error)
 
 
 def _error(number: int, path: Path | None = None) -> OSError:
