@@ -13,6 +13,7 @@ import resource
 import signal
 from contextlib import contextmanager
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.memory import keep_freed
@@ -89,25 +90,30 @@ async def serve(process: Process) -> int:
 
 @contextmanager
 def stored_services(
-    options: Options, on_conflict: Callable[[str], object], *, filesystem: FileSystem | None = None
+    options: Options,
+    on_conflict: Callable[[str], object],
+    *,
+    filesystem: FileSystem | None = None,
+    clock: Callable[[], int] = time_ns,
 ) -> Iterator[tuple[Sequence[Service], AccountServices | None]]:
     """The services over stores that options ask for, on the running loop: the server's, and its accounts'.
 
-    `filesystem`: of their stores; None: the system's. Raises: StartError.
+    `filesystem`: of their stores; None: the system's. `clock`: of the stores, ns since 1970 UTC.
+    Raises: StartError.
     """
     streaming, jetstream = options.streaming, options.jetstream
     if streaming is None:
-        yield (), jetstream_services(jetstream, filesystem=filesystem)
+        yield (), jetstream_services(jetstream, filesystem=filesystem, clock=clock)
         return
     if not streaming.adopt or jetstream is None:
-        with streaming_service(streaming, on_conflict, filesystem=filesystem) as service:
-            yield (service,), jetstream_services(jetstream, filesystem=filesystem)
+        with streaming_service(streaming, on_conflict, filesystem=filesystem, clock=clock) as service:
+            yield (service,), jetstream_services(jetstream, filesystem=filesystem, clock=clock)
         return
     from headrace.shared_channels import SharedChannels, SharedChannelsService
 
     shared = SharedChannels(streaming.adopt)
-    with streaming_service(streaming, on_conflict, shared, filesystem=filesystem) as service:
-        accounts = jetstream_services(jetstream, shared, filesystem=filesystem)
+    with streaming_service(streaming, on_conflict, shared, filesystem=filesystem, clock=clock) as service:
+        accounts = jetstream_services(jetstream, shared, filesystem=filesystem, clock=clock)
         log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
         assert accounts is not None
         yield (service, SharedChannelsService(shared, service, accounts, log)), accounts
@@ -118,6 +124,7 @@ def jetstream_services(
     shared: SharedChannels | None = None,
     *,
     filesystem: FileSystem | None = None,
+    clock: Callable[[], int] = time_ns,
 ) -> JetStreamServer | None:
     """Make JetStream for the accounts of a server on the running loop; None without options."""
     if options is None:
@@ -132,6 +139,7 @@ def jetstream_services(
         cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
         adopted=shared,
         filesystem=filesystem,
+        clock=clock,
     )
 
 
@@ -142,10 +150,12 @@ def streaming_service(
     shared: SharedChannels | None = None,
     *,
     filesystem: FileSystem | None = None,
+    clock: Callable[[], int] = time_ns,
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
-    `shared`: channels of it that are streams too. `filesystem`: of the store; None: the system's.
+    `shared`: channels of it that are streams too. `filesystem`: of the store; None: the system's. `clock`:
+    of the store, ns since 1970 UTC.
     Raises: StartError when the store cannot be opened.
     """
     # Who runs no streaming does not pay for loading it.
@@ -160,7 +170,7 @@ def streaming_service(
     log.setLevel(level)
     _refuse_file(options)
     _refuse_foreign_store(options)
-    store = SharedStore(lambda: _open_store(options, log, filesystem))
+    store = SharedStore(lambda: _open_store(options, log, filesystem, clock))
     if not options.ft_group:  # else it is the service's to take, when nobody else has it
         try:
             store.take()
@@ -250,13 +260,18 @@ def _refuse_foreign_store(options: StreamingOptions) -> None:
     )
 
 
-def _open_store(options: StreamingOptions, log: logging.Logger, filesystem: FileSystem | None) -> LogStore:
+def _open_store(
+    options: StreamingOptions,
+    log: logging.Logger,
+    filesystem: FileSystem | None,
+    clock: Callable[[], int],
+) -> LogStore:
     """Open the log store of the options, encrypted if they say so. Raises: LogError."""
     from headrace.log.port import SyncPolicy
     from headrace.log.store import FileStore, MemoryStore
 
     if options.store_type == "MEMORY" or options.directory is None:
-        return MemoryStore()
+        return MemoryStore(clock)
 
     def report(name: bytes, damage: Damage) -> None:
         log.error("STREAM: channel %s: %s", name.decode("utf-8", "backslashreplace"), damage)
@@ -272,6 +287,7 @@ def _open_store(options: StreamingOptions, log: logging.Logger, filesystem: File
         told = Told(cipher, shown, lambda line: log.info("STREAM: %s", line))
     store = FileStore(
         Path(options.directory),
+        clock=clock,
         sync=SyncPolicy(options.sync),
         segment_bytes=options.segment_bytes,
         cipher=cipher,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.conf.checking import checked
@@ -84,6 +85,7 @@ class Server(inner.Server):
             options,
             lambda why: self.give_up(f"STREAM: Failed to start: {why}"),
             filesystem=self._filesystem,
+            clock=time_ns if self.clock is None else self.clock.now_ns,
         )
         services, accounts = self._stores.enter_context(opened)
         self.services = tuple(services)

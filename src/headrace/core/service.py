@@ -15,6 +15,7 @@ from headrace.engine.batches import Gathered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
+    from contextvars import Context
 
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Outgoing
@@ -69,6 +70,18 @@ class Timer(Protocol):
 
     def cancel(self) -> object:
         """Cancel the call; nothing happens when the timer has called already."""
+
+
+class Clock(Protocol):
+    """The time that services go by: a wall clock, and calls that are due later."""
+
+    def now_ns(self) -> int:
+        """Wall clock, ns since 1970 UTC."""
+
+    def call_later(
+        self, seconds: float, function: Callable[[], object], /, *, context: Context | None = None
+    ) -> Timer:
+        """Call `function` once, in `context`, when so much time is over."""
 
 
 class Host(Protocol):

@@ -27,6 +27,7 @@ from headrace.subjects.grammar import is_subset
 if TYPE_CHECKING:
     import asyncio
     import logging
+    from collections.abc import Callable
 
     from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
@@ -60,7 +61,7 @@ class JetStreamServer:
     """Makes the services of a server's accounts (`server.account_services.AccountServices`).
 
     `loop`: the one that it runs on. `adopted`: streams whose logs are somebody else's. `filesystem`: of the
-    logs in files; None: the system's.
+    logs in files; None: the system's. `clock`: wall clock in ns since 1970 UTC, the services' own.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class JetStreamServer:
         cipher: Cipher | None = None,
         adopted: Adopted | None = None,
         filesystem: FileSystem | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.options: Final = options
         self.directory: Final = directory_of(options)
@@ -84,8 +86,9 @@ class JetStreamServer:
         self._cipher = cipher
         self._adopted = adopted
         self._filesystem = filesystem
+        self._clock = clock
         self._file: FileStore | None = None
-        self._memory = MemoryStore()
+        self._memory = MemoryStore(clock)
         self._committer: ThreadCommitter | None = None
         """Its own, and none where streams are adopted: then there is one for all."""
         self.system: JetStreamSystem | None = None
@@ -204,6 +207,7 @@ class JetStreamServer:
         try:
             return FileStore(
                 self.directory,
+                clock=self._clock,
                 sync=SyncPolicy(self.options.sync),
                 cipher=self._cipher,
                 filesystem=self._filesystem,
@@ -251,7 +255,7 @@ class JetStreamServer:
             default_max_consumers=limits.max_consumers,
             duplicate_window=round(limits.duplicate_window * _NS),
             request_queue_limit=options.request_queue_limit,
-            started_ns=time.time_ns(),
+            started_ns=self._clock(),
             batches=_batches(limits),
         )
 

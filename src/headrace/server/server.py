@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.account_options import LatencyOptions
     from headrace.core.account import Account
-    from headrace.core.service import Service
+    from headrace.core.service import Clock, Service
     from headrace.server.acceptor import Acceptor
     from headrace.server.account_services import AccountServices
     from headrace.server.disconnects import EndingConnection
@@ -77,7 +77,7 @@ class Server:
     Everything runs on the event loop that called `start`, the services inside too. `stopped` is set when it
     has stopped, `failure` then says why it could not go on, if that was so.
     `next_number` numbers connections of all kinds. `serving_since`: when JetStream or streaming began, in the
-    nanoseconds of `monotonic_ns`; 0: not yet.
+    nanoseconds of `monotonic_ns`; 0: not yet. `clock`: of the services inside; None: the system's.
     """
 
     def __init__(
@@ -87,7 +87,9 @@ class Server:
         transport: str | None = None,
         services: Sequence[Service] = (),
         account_services: AccountServices | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self.clock = clock
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.log_limits = LogLimits(self.log, monotonic, self._call_later)
@@ -263,6 +265,7 @@ class Server:
             log=self.log,
             max_payload=self.options.max_payload,
             maps=maps,
+            clock=self.clock,
         )
         host.start()
         self.hosts.append(host)

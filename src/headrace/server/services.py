@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.account import Account
-    from headrace.core.service import Service, Timer
+    from headrace.core.service import Clock, Service, Timer
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
     from headrace.engine.link import Router
@@ -32,7 +32,7 @@ class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
     `subscribe`, `unsubscribe`, `open_lane`, `publish`, `announce`, `backlog`, `is_alone` and `listens` are
-    the link's own: no call between.
+    the link's own: no call between. `clock`: None is the system's, and the timers of `loop`.
     """
 
     sees_receivers: Final = True
@@ -48,6 +48,7 @@ class ServiceHost:
         log: logging.Logger,
         max_payload: int,
         maps: bool = True,
+        clock: Clock | None = None,
     ) -> None:
         self.max_payload = max_payload
         self.service = service
@@ -68,9 +69,9 @@ class ServiceHost:
         self.is_alone = self.link.is_alone
         self.listens = self.link.listens
         self.wake = wake
-        self.now_ns = time_ns
+        self.now_ns = time_ns if clock is None else clock.now_ns
         self._log = log
-        self._timers = Timers(loop, self.failed)
+        self._timers = Timers(loop if clock is None else clock, self.failed)
         self._is_stopped = False
 
     @property
@@ -165,10 +166,13 @@ def log_mistake(log: logging.Logger, name: str, error: Exception, at: str = "") 
 
 
 class Timers:
-    """A service's timers on an asyncio loop: none runs after `end`, what one raises goes to `failed`."""
+    """A service's timers on an asyncio loop, or another clock.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[Exception], None]) -> None:
-        self._loop = loop
+    None runs after `end`; what one raises goes to `failed`.
+    """
+
+    def __init__(self, clock: asyncio.AbstractEventLoop | Clock, failed: Callable[[Exception], None]) -> None:
+        self._clock = clock
         self.failed = failed
         self._set: set[_Timer] = set()
         self._has_ended = False
@@ -178,7 +182,7 @@ class Timers:
     def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
         timer = _Timer(self, function)
         if not self._has_ended:
-            timer.handle = self._loop.call_later(seconds, timer.run, context=self._context)
+            timer.handle = self._clock.call_later(seconds, timer.run, context=self._context)
             self._set.add(timer)
         return timer
 
@@ -199,7 +203,7 @@ class _Timer:
     def __init__(self, timers: Timers, function: Callable[[], object]) -> None:
         self._timers = timers
         self._function: Callable[[], object] | None = function
-        self.handle: asyncio.TimerHandle | None = None
+        self.handle: Timer | None = None
 
     def cancel(self) -> None:
         """The call is not made. Safe to call more than once, and after the call."""

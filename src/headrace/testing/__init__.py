@@ -6,8 +6,8 @@
     with headrace.testing.ServerCluster(3) as cluster:
         connect_to(cluster.urls)
 
-`embedded` is one server, `cluster` several; `disk` is a server's disk that can be full or slow, `faultfs` has
-file systems that fail, `plugin` the pytest fixtures.
+`embedded` is one server, `cluster` several; `clock` is a clock that can be moved, `disk` a disk that can be
+full or slow; `faultfs` has file systems that fail, `plugin` the pytest fixtures.
 
 The pytest plugin is registered by installing Headrace. Its fixtures for one test are `nats_server`,
 `jetstream_server`, `nats_cluster` and `jetstream_cluster`, with options by `@pytest.mark.nats(...)`; those

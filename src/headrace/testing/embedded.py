@@ -19,6 +19,7 @@ from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
 from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
+from headrace.testing.clock import MovableClock
 from headrace.testing.disk import Disk
 
 if TYPE_CHECKING:
@@ -77,6 +78,11 @@ class Server:
             server.disk.is_full = True
             server.disk.sync_seconds = 0.2
 
+    JetStream's time can be moved on, so that no test has to wait for an age, a schedule or an ack wait:
+
+        with Server(jetstream=True) as server:
+            server.advance(seconds=3600)  # under `async with`: await server.clock.advance(3600)
+
     One instance is used once.
     Raises: ConfigError with everything that is wrong with the options; TypeError for an option that does not
     exist; RuntimeError when it is entered a second time; StartError on entry when a port, certificate or
@@ -107,6 +113,8 @@ class Server:
             self._directories.close()
             raise
         self._transport = transport
+        self.clock: Final = MovableClock()
+        """The clock of the services inside: of JetStream, streaming and the system account."""
         self._disk = faults if isinstance(faults, Disk) else Disk() if faults else None
         self._place: _Place | None = None
         self._again = self.options
@@ -237,6 +245,26 @@ class Server:
             raise RuntimeError("the server is paused: resume it first")
         return self._loop
 
+    # -- time -------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Move JetStream's clock forward, without waiting; everything that becomes due is done, in order.
+
+        Moved are ages and TTLs, ack waits and back-offs, duplicate windows, schedules, the expiry of pull
+        requests that wait, heartbeats, inactivity of consumers: all of JetStream, and NATS Streaming and the
+        events of the system account with it. The times of messages stored from then on are later, too, and
+        stay so after `restart`. Not moved are connections (PING intervals, time limits for CONNECT and TLS),
+        tokens and certificates, intervals of syncs (`sync_interval`), and clients' own clocks.
+
+        What is sent to clients by this clock and waits for their answer may be given up before they can
+        answer: NATS Streaming forgets a client after ten heartbeats, by default within some minutes.
+        A message that a moved clock makes the server store (a schedule's, a marker's) is on disk a moment
+        after this returns, as ever. Each server of a cluster has a clock of its own.
+        Raises: ValueError for a time that is negative or not finite; RuntimeError outside of `with`, where it
+        is `await server.clock.advance(seconds)`, and while the server is paused.
+        """
+        self.call(self.clock.advance, seconds)
+
     # -- faults -----------------------------------------------------------------------------------
 
     def kill(self) -> None:
@@ -326,7 +354,7 @@ class Server:
 
     async def _begin(self) -> None:
         """Start a server, at the place of the one before if there was one."""
-        server = _Server(self._again, transport=self._transport, filesystem=self._disk)
+        server = _Server(self._again, transport=self._transport, clock=self.clock, filesystem=self._disk)
         await server.start()
         self._again = _at_its_ports(server)
         self._place = _Place(server.url, server.host, server.port, server.monitor_url)
