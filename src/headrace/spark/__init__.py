@@ -2,10 +2,9 @@
 
 Here live the data source, its options and offsets, and the session our own commands and examples use.
 Never here: server code. Importing this package needs neither PySpark nor Java; its modules do.
-Reading order: `options`, `schema`, `offsets`, for stored channels `stored_link` and `stored_reader`, for
-core subjects `capture`, `spool`, `core_reader`, for writing `sink_options`, `sink_rows`, `sink_ledger`,
-`sink`, then `datasource`; apart from these `java`, `session` and
-`notebook`.
+Reading order: `options`, `schema`, `offsets`, for stored streams and channels `stored_link` and
+`stored_reader`, for core subjects `capture`, `spool`, `core_reader`, for writing `sink_options`, `sink_rows`,
+`sink_ledger`, `sink`, then `datasource`; apart from these `java`, `session` and `notebook`.
 """
 
 from __future__ import annotations
