@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 FOR_EVERY_SERVER: Final = ("clients", "conformance", "process")
-STARTED_WHOLE: Final = ("faults", "process")
+STARTED_WHOLE: Final = ("docs", "faults", "process")
 """Folders of tests in which a server is its executable, from its start to its end: see `harness.forking`."""
 FAILED: Final = pytest.StashKey[bool]()
 

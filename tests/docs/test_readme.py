@@ -1,0 +1,51 @@
+"""README and the pages that are walks do what they show: every block is copied and run, in order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.documents import ROOT, Reader, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCUMENTS = ("README.md", "docs/testing.md")
+
+MOST_WORDS = 24
+"""Of a sentence in README."""
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("nats")
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if "headrace[spark]" in text:
+        pytest.importorskip("pyspark")
+
+    with Reader(tmp_path) as reader:
+        reader.read(text)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_programs_that_are_shown_are_run(name: str) -> None:
+    """A saved program that no command names would never be run."""
+    found = list(blocks((ROOT / name).read_text(encoding="utf-8")))
+    typed = "".join(block.text for block in found if block.language == "console")
+
+    saved = {block.name for block in found if block.name}
+    assert saved
+    assert not {file for file in saved if file not in typed}
+
+
+def test_sentences_of_the_readme_are_short() -> None:
+    text = re.sub(
+        r"^```.*?^```$", ".", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # of links their text
+    sentences = re.split(r"[.:?!](?=\s)|\n\n|\n(?=[-#])|\|", text)
+
+    long = [" ".join(sentence.split()) for sentence in sentences if len(sentence.split()) > MOST_WORDS]
+    assert not long
