@@ -12,7 +12,13 @@ from harness.documents import ROOT, Reader, blocks
 if TYPE_CHECKING:
     from pathlib import Path
 
-DOCUMENTS = ("README.md", "docs/testing.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/testing.md",
+    "docs/durability.md",
+    "docs/kafka.md",
+    "docs/stan-to-jetstream.md",
+)
 
 MOST_WORDS = 24
 """Of a sentence in README."""
