@@ -16,6 +16,7 @@ DOCUMENTS = (
     "README.md",
     "docs/testing.md",
     "docs/durability.md",
+    "docs/guide.md",
     "docs/kafka.md",
     "docs/stan-to-jetstream.md",
 )
