@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.dearest import in_turn
 from harness.documents import ROOT, Reader, blocks
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ DOCUMENTS = (
     "README.md",
     "docs/testing.md",
     "docs/durability.md",
-    "docs/guide.md",
+    pytest.param("docs/guide.md", marks=in_turn("guide")),
     "docs/kafka.md",
     "docs/stan-to-jetstream.md",
 )

@@ -12,7 +12,7 @@ import pytest
 
 from harness import depth
 
-DEAREST: Final = ("killed queries", "cluster", "killed pipeline", "object store")
+DEAREST: Final = ("killed queries", "cluster", "killed pipeline", "object store", "guide")
 """What each is about."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -9,7 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @contextmanager
@@ -22,6 +23,7 @@ def s3_endpoint(bucket: str) -> Iterator[str]:
     pytest.importorskip("obstore")
     server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
+    server._server.app = _one_by_one(server._server.app)
     try:
         host, port = server.get_host_and_port()
         endpoint = f"http://{host}:{port}"
@@ -30,6 +32,17 @@ def s3_endpoint(bucket: str) -> Iterator[str]:
         yield endpoint
     finally:
         server.stop()
+
+
+def _one_by_one(app: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer one request after the other: moto looks whether a key exists and stores it in two steps."""
+    lock = threading.Lock()
+
+    def answer(environ: Any, start_response: Any) -> list[bytes]:
+        with lock:
+            return list(app(environ, start_response))
+
+    return answer
 
 
 def obstore_options(endpoint: str) -> dict[str, Any]:
