@@ -48,7 +48,17 @@ def test_version_is_the_same_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project["version"] == headrace.__version__
-    assert f"## {headrace.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_changelog_has_every_version_with_its_date_the_newest_first() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d\d-\d\d)\)", each) for each in headings]
+    known = [found for found in versions if found]
+    order = [(found.group(4), *map(int, found.group(1, 2, 3))) for found in known]
+
+    assert headings[0].startswith(f"{headrace.__version__} (")
+    assert len(known) == len(headings)
+    assert order == sorted(order, reverse=True)
 
 
 def test_pins_lie_in_the_ranges_that_are_published() -> None:

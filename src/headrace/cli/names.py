@@ -29,7 +29,7 @@ def program_name(argv0: str) -> str:
 def version_line(program: str) -> str:
     """The line `--version` prints; tools of other projects parse the first `v` and three numbers.
 
-    Shape: `headrace: v0.1.0 (speaks nats-server 2.15.1)`, or `nats-server: v2.15.1`, or
+    Shape: `headrace: v0.2.0 (speaks nats-server 2.15.1)`, or `nats-server: v2.15.1`, or
     `nats-streaming-server version 0.25.6, nats-server: v2.15.1`.
     """
     from headrace.protocol.info import COMPATIBLE_VERSION
