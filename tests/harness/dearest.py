@@ -12,7 +12,15 @@ import pytest
 
 from harness import depth
 
-DEAREST: Final = ("killed queries", "cluster", "killed pipeline", "object store", "guide")
+DEAREST: Final = (
+    "killed queries",
+    "cluster",
+    "killed pipeline",
+    "object store",
+    "demo",
+    "notebook",
+    "guide",
+)
 """What each is about."""
 
 

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 import headrace
+from harness.dearest import in_turn
 from harness.waiting import LONG
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.demo import run
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+WHOLE_DEMO = in_turn("demo")
 
 LIMIT = 4000
 
@@ -59,6 +62,7 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@WHOLE_DEMO
 def test_demo_without_java_writes_what_was_published(tmp_path: Path) -> None:
     done = run_demo(tmp_path, "--limit", str(LIMIT), PATH=path_without_java(tmp_path / "bin"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,6 +91,7 @@ def kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("py4j"), "setLevel", lambda _: None)
 
 
+@WHOLE_DEMO
 @pytest.mark.usefixtures("kept")
 def test_demo_with_a_given_server_kills_nothing(tmp_path: Path) -> None:
     said = io.StringIO()

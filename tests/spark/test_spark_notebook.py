@@ -10,11 +10,13 @@ import nbformat
 import pytest
 
 import headrace
+from harness.dearest import in_turn
 from harness.waiting import LONG
 from headrace.spark.session import QUICK_START_FLAGS
 
 pytestmark = [
     pytest.mark.spark,
+    in_turn("notebook"),
     # of the libraries that run a notebook, not of ours
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
