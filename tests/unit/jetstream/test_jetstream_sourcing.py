@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.errors import StorageError
+    from headrace.log.filesystem import FileSystem
     from headrace.log.port import MessageLog
 
 
@@ -45,6 +46,10 @@ def put(place: Place, *subjects: str, **lines: object) -> None:
     for subject in subjects:
         answer = place.publish(subject, subject.encode(), headers=header(**lines) if lines else b"")
         assert "error" not in answer, answer
+
+
+def memory_store(files: FileSystem | None = None) -> FileStore:
+    return FileStore(Path("/store"), filesystem=files or MemoryFileSystem(), remembers=False)
 
 
 def origin(directory: Path | None = None, **config: Any) -> Place:
@@ -342,7 +347,7 @@ def test_a_copy_whose_disk_fails_neither_loses_nor_repeats(
     copied: dict[str, Any], call: int, failures: int
 ) -> None:
     files = FaultyFileSystem(MemoryFileSystem())
-    place = Place(file=FileStore(Path("/store"), filesystem=files, remembers=False))
+    place = Place(file=memory_store(files))
     place.stream("O", subjects=["o.>"], storage="memory")
     place.stream("M", **copied)
     put(place, "o.1", "o.2")
@@ -353,6 +358,42 @@ def test_a_copy_whose_disk_fails_neither_loses_nor_repeats(
     place.host.pass_time(10)
 
     assert held(place, "M") == held(place, "O")
+
+
+@pytest.mark.parametrize("copied", [{"mirror": {"name": "O"}}, {"sources": [{"name": "O"}]}], ids=repr)
+@pytest.mark.parametrize(
+    "removes",
+    [{"allow_rollup_hdrs": True}, {"max_msgs": 2}, {"max_bytes": 45}],
+    ids=repr,
+)
+@pytest.mark.parametrize("failures", [1, 6])
+def test_a_copy_that_removes_messages_neither_loses_nor_repeats(
+    copied: dict[str, Any], removes: dict[str, Any], failures: int
+) -> None:
+    """A removal may fail after the append."""
+
+    rollup = header(Nats_Rollup="sub") if "allow_rollup_hdrs" in removes else b""
+
+    def play(call: int) -> tuple[int, list[tuple[int, str, bytes]]]:
+        files = FaultyFileSystem(MemoryFileSystem())
+        place = Place(file=memory_store(files))
+        place.stream("O", subjects=["o.>"], storage="memory", allow_rollup_hdrs=True)
+        place.stream("M", **copied, **removes)
+        put(place, "o.1", "o.2", "o.1")
+        begun = files.calls
+        files.fail_at, files.failures = begun + call if call else 0, failures
+        place.host.put(b"o.1", b"o.1")
+        place.host.put(b"o.2", b"rolled up", headers=rollup)
+        place.host.put(b"o.1", b"last")
+        place.host.tick()
+        files.fail_at, calls = 0, files.calls - begun
+        put(place, "o.2")
+        place.host.pass_time(10)
+        return calls, held(place, "M")
+
+    calls, expected = play(0)
+    for call in range(1, calls + 1):
+        assert play(call)[1] == expected, call
 
 
 class SlowFor(HeldCommitter):
@@ -369,8 +410,7 @@ class SlowFor(HeldCommitter):
 
 def test_a_source_is_held_up_by_a_write_that_fails_while_others_wait_for_their_sync() -> None:
     files, committer = FaultyFileSystem(MemoryFileSystem()), SlowFor()
-    store = FileStore(Path("/store"), filesystem=files, remembers=False)
-    place = Place(file=store, committer=committer)
+    place = Place(file=memory_store(files), committer=committer)
     place.stream("O", subjects=["o.>"], storage="memory")
     place.stream("T", sources=[{"name": "O"}])
     committer.slow = place.account.streams["T"].log

@@ -45,25 +45,35 @@ class Expiry:
 
     def run(self) -> None:
         """Remove what is over its age."""
-        stream = self._stream
-        now = self._effects.now_ns()
         try:
-            removed = self._replace(now) if stream.config.subject_delete_marker_ttl > 0 else 0
-            removed += stream.log.expire(now)
+            self._remove(self._effects.now_ns())
         except LogError as error:
-            self._effects.note.error("stream %s: old messages could not be removed: %s", stream.name, error)
-            self._set(now + int(_AGAIN_S * _NS))
-            return
+            self._again("old messages could not be removed", error)
+        else:
+            self.watch()
+
+    def _remove(self, now_ns: int) -> None:
+        stream = self._stream
+        removed = self._replace(now_ns) if stream.config.subject_delete_marker_ttl > 0 else 0
+        removed += stream.log.expire(now_ns)
         if removed:
             stream.removal.notice()
             for consumer in list(stream.consumers.values()):
                 consumer.trimmed()
-        self.watch()
+
+    def _again(self, what: str, error: LogError) -> None:
+        """Try again after a while what failed in the log."""
+        self._effects.note.error("stream %s: %s: %s", self._stream.name, what, error)
+        self._set(self._effects.now_ns() + int(_AGAIN_S * _NS))
 
     def watch(self) -> None:
         """Set the timer: the log has more messages, or less."""
         stream = self._stream
-        due = None if stream.is_closed else stream.log.next_expiry()
+        try:
+            due = None if stream.is_closed else stream.log.next_expiry()
+        except LogError as error:
+            self._again("the next expiry is not known", error)
+            return
         if due is not None and (self._timer is None or due < self._due_ns):
             self._set(due)
 

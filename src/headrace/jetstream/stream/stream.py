@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.direct_gets import DirectGets
 from headrace.engine.lanes import StreamCounts
+from headrace.errors import LogError
 from headrace.jetstream.batch.atomic import AtomicBatches
 from headrace.jetstream.batch.fast import FastBatches
 from headrace.jetstream.batch.recovery import remove_incomplete_batch
@@ -98,7 +99,7 @@ class Stream(StreamCounts):
         log.when_opened(self._read_directly)
         self.config = config
         self.acceptance: Final = Acceptance(CHECKS, Stored(self, account))
-        self.removal: Final = Removal(self)
+        self.removal: Final = Removal(self, account)
         self.retention: Final = InterestRetention(self, account)
         self.expiry: Final = Expiry(self, account)
         self._apply(config)
@@ -226,8 +227,15 @@ class Stream(StreamCounts):
         self.last_sequence = last
         self.last_time_ns = max(self.last_time_ns, time_ns)
         if self.may_trim:
-            self.removal.trim()
+            self._trim()
         self.expiry.watch()
+
+    def _trim(self) -> None:
+        """Remove what is over the limits; an error is only noted: the next append removes it."""
+        try:
+            self.removal.trim()
+        except LogError as error:
+            self.account.note.error("stream %s: limits could not be applied: %s", self.name, error)
 
     def committed(self, first: int, batch: Publications, *, wanted: bool) -> None:
         """Messages from `first` on are durable. From `ingest`."""
