@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.js_account import SECOND, HeldCommitter, Place
+from headrace.jetstream.limits import AccountLimits
 from headrace.jetstream.sourcing.origin import SourceOrigin, identity_of, index_name, noted, short_hash
 from headrace.log.store import FileStore
 from headrace.protocol.jetstream import headers as block
@@ -363,14 +364,14 @@ def test_a_copy_whose_disk_fails_neither_loses_nor_repeats(
 @pytest.mark.parametrize("copied", [{"mirror": {"name": "O"}}, {"sources": [{"name": "O"}]}], ids=repr)
 @pytest.mark.parametrize(
     "removes",
-    [{"allow_rollup_hdrs": True}, {"max_msgs": 2}, {"max_bytes": 45}],
+    [{"allow_rollup_hdrs": True}, {"max_msgs": 2}, {"max_bytes": 45}, {"retention": "interest"}],
     ids=repr,
 )
 @pytest.mark.parametrize("failures", [1, 6])
 def test_a_copy_that_removes_messages_neither_loses_nor_repeats(
     copied: dict[str, Any], removes: dict[str, Any], failures: int
 ) -> None:
-    """A removal may fail after the append."""
+    """A removal may fail after the append, and the copy of one message while the next is looked at."""
 
     rollup = header(Nats_Rollup="sub") if "allow_rollup_hdrs" in removes else b""
 
@@ -379,6 +380,8 @@ def test_a_copy_that_removes_messages_neither_loses_nor_repeats(
         place = Place(file=memory_store(files))
         place.stream("O", subjects=["o.>"], storage="memory", allow_rollup_hdrs=True)
         place.stream("M", **copied, **removes)
+        if "retention" in removes:
+            place.consumer("M", "c", filter_subject="o.1")
         put(place, "o.1", "o.2", "o.1")
         begun = files.calls
         files.fail_at, files.failures = begun + call if call else 0, failures
@@ -424,6 +427,58 @@ def test_a_source_is_held_up_by_a_write_that_fails_while_others_wait_for_their_s
     place.host.pass_time(10)
 
     assert held(place, "T") == held(place, "O")
+
+
+def test_nothing_of_a_source_overtakes_what_its_account_has_no_room_for() -> None:
+    place = Place(file=memory_store(), limits=AccountLimits(max_storage=800))
+    place.stream("O", subjects=["o.>"], storage="memory")
+    place.stream("T", sources=[{"name": "O"}])
+    place.stream("U", subjects=["u"])
+    place.publish("u", bytes(500))
+    for payload in (b"1", bytes(400), b"3"):
+        place.host.put(b"o.a", payload)
+    place.host.tick()
+    assert [payload for *_, payload in held(place, "T")] == [b"1"]
+    (info,) = sources(place)
+    assert (info["lag"], info["error"]["err_code"]) == (2, 10002)
+    place.ask("STREAM.PURGE.U")
+    place.host.pass_time(3)
+    assert held(place, "T") == held(place, "O")
+
+
+def test_what_was_taken_before_a_refusal_is_not_taken_again_by_a_restart(tmp_path: Path) -> None:
+    place = origin(tmp_path)
+    place.stream("T", sources=[{"name": "O"}], max_msgs=2, discard="new")
+    for number in range(3):
+        place.host.put(b"o.%d" % number, b"")
+    place.host.tick()
+    assert [subject for _, subject, _ in held(place, "T")] == ["o.0", "o.1"]
+    place.ask("STREAM.PURGE.T")
+    again = place.restart()
+    again.host.pass_time(3)
+    assert [subject for _, subject, _ in held(again, "T")] == ["o.2"]
+
+
+def test_a_late_sync_says_nothing_of_another_stream_of_the_origins_name() -> None:
+    files, committer = MemoryFileSystem(), SlowFor()
+    place = Place(file=memory_store(files), committer=committer)
+    place.stream("O", subjects=["o.>"])
+    place.stream("T", sources=[{"name": "O"}])
+    committer.slow = place.account.streams["T"].log
+    put(place, "o.1", "o.2", "o.3")
+    place.ask("STREAM.DELETE.O")
+    place.host.pass_time(1)
+    place.stream("O", subjects=["o.>"])
+    place.host.pass_time(3)
+    committer.slow = None
+    committer.commit()
+    place.ask("STREAM.PURGE.T")
+    place.account.stop()
+    place.file.close()
+    again = Place(file=memory_store(files))
+    put(again, "o.4")
+    again.host.pass_time(3)
+    assert [subject for _, subject, _ in held(again, "T")] == ["o.4"]
 
 
 def test_a_mirror_keeps_messages_without_their_conditions() -> None:

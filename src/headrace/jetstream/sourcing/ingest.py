@@ -10,21 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
-from headrace.jetstream.stream.publication import Publication, PublicationKind
+from headrace.jetstream.stream.publication import Publication, PublicationKind, SourcePage
 from headrace.protocol.jetstream.configs import DiscardPolicy
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.sourcing.origin import SourceOrigin
     from headrace.log.port import StoredMessage
-
-    Stored = Callable[[int, int], object]
-    """Called with the origin's sequence and the one here, once the last message of a page is durable."""
-    Failed = Callable[[int, Exception], object]
-    """Called with the origin's sequence when a message that was taken could not be stored after all."""
 
 
 class MessageRefused(Exception):
@@ -49,71 +44,39 @@ class SourcedIngest(Protocol):
         """Note that no message up to this sequence of the origin will come."""
 
 
-class _Attempt:
-    """One message on its way: `error` is why it was refused while it was looked at."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self.is_over = False
-
-
 class SourceIngest:
     """Messages get sequences of this stream, and say where they come from."""
 
-    def __init__(
-        self, stream: StreamPort, origin: SourceOrigin, effects: Effects, stored: Stored, failed: Failed
-    ) -> None:
+    def __init__(self, stream: StreamPort, origin: SourceOrigin, effects: Effects) -> None:
         self._stream = stream
         self._effects = effects
         self._origin = origin
-        self._stored = stored
-        self._failed = failed
 
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         stream = self._stream
         refuses = stream.config.discard is DiscardPolicy.NEW
-        attempts: dict[int, _Attempt] = {}
+        page = SourcePage()
         for message in messages:
-            attempt = attempts[message.sequence] = _Attempt()
-            stream.ingest.publish(
-                self._publication(message, identity, attempt, is_last=message is messages[-1])
-            )
-            if refuses and attempt.error is None:
+            stream.ingest.publish(self._publication(message, identity, page))
+            if refuses and page.error is None:
                 stream.flush()  # whether there was room is known before the next one
-            if attempt.error is not None:
+            if page.error is not None:
                 break
         stream.flush()  # whether the log takes them is known before the next page
         self._effects.touch(stream)
-        for attempt in attempts.values():
-            attempt.is_over = True
-        for sequence, attempt in attempts.items():
-            if attempt.error is not None:
-                raise MessageRefused(sequence, attempt.error)
+        if page.error is not None:
+            raise MessageRefused(page.refused, page.error)
 
-    def _publication(
-        self, message: StoredMessage, identity: str, attempt: _Attempt, *, is_last: bool
-    ) -> Publication:
+    def _publication(self, message: StoredMessage, identity: str, page: SourcePage) -> Publication:
         origin, sequence = self._origin, message.sequence
-        p = Publication(
+        return Publication(
             origin.subject_here(message.subject),
             message.payload,
             origin.headers_here(message.headers, message.subject, sequence, identity),
             kind=PublicationKind.SOURCED,
+            page=page,
+            origin_sequence=sequence,
         )
-
-        def done(error: Exception | None) -> None:
-            if error is None:
-                if is_last:
-                    self._stored(sequence, p.sequence)
-            elif p.sequence:
-                pass  # the log has it, and makes it durable with what comes next
-            elif attempt.is_over:
-                self._failed(sequence, error)
-            else:
-                attempt.error = error
-
-        p.done = done
-        return p
 
     def pass_over(self, sequence: int) -> None:
         """Sequences of the origin mean nothing here."""

@@ -1,8 +1,8 @@
 """The manager of a stream's mirror or sources: they are started, stopped, and brought back after a restart.
 
-A mirror goes on after the last sequence it has. How far a source is is journaled once its messages are
-durable, with the sequence that the last of them has here; messages after that one say themselves how far it
-was, so a restart neither loses nor repeats any. Source: JetStream specification, 8.
+A mirror goes on after the last sequence it has. The position of a source is journaled once its messages are
+durable, with the last sequence of this stream at that time; messages behind that one say themselves where
+they come from, so a restart neither loses nor repeats any. Source: JetStream specification, 8.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Timer
+    from headrace.errors import StorageError
     from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.sourcing.ingest import SourcedIngest
     from headrace.jetstream.sourcing.origin import SourceOrigin
@@ -33,7 +34,7 @@ _LONGEST_BACKOFF_S: Final = 120.0
 _JITTER_S: Final = 0.1
 _NOBODY_DOUBLINGS: Final = 8
 _RECORD: Final = struct.Struct("<QQ")
-"""Position at the origin and sequence here; the origin's identity follows."""
+"""`SourceReader.stored` and `here`; the origin's identity follows."""
 
 
 def position_record(stored: int, here: int, identity: str) -> bytes:
@@ -56,13 +57,13 @@ class SourceReader:
         self.stored = 0
         """The last sequence of the origin that is durable here."""
         self.here = 0
-        """The sequence here that it has."""
+        """The last sequence of this stream at that time: messages behind it say where they come from."""
         self.error: ApiError | None = None
         self.lag = 0
         self.heard_ns = 0
         """The time at which the origin was last heard; 0: never."""
         self._ingest: SourcedIngest = (
-            SourceIngest(stream, origin, effects, self.noted, self.failed)
+            SourceIngest(stream, origin, effects)
             if stream.config.mirror is None
             else MirrorIngest(stream, origin)
         )
@@ -89,17 +90,19 @@ class SourceReader:
         try:
             self._ingest.take(messages, self.identity)
         except MessageRefused as refused:
-            self.position = max(refused.sequence - 1, 0)
+            self._taken(refused.sequence - 1)
             self.say(refused.reason if isinstance(refused.reason, ApiError) else None, str(refused))
             return False
-        self.position = self.seen = messages[-1].sequence
+        self._taken(messages[-1].sequence)
+        self.seen = self.position
         return True
 
-    def failed(self, sequence: int, error: Exception) -> None:
-        """Take a message, which could not be stored, again, and all after it."""
-        self.position = min(self.position, sequence - 1)
-        self.say(error if isinstance(error, ApiError) else None, str(error))
-        self.again()
+    def _taken(self, position: int) -> None:
+        """Go on behind `position`, which is journaled once all up to it is durable here."""
+        if position > self.position and self._is_journaled:
+            here, identity = self.stream.last_sequence, self.identity
+            self.effects.commit(self.stream.log, lambda error: self._durable(position, here, identity, error))
+        self.position = max(position, 0)
 
     def pass_over(self, sequence: int) -> None:
         self._ingest.pass_over(sequence)
@@ -158,17 +161,22 @@ class SourceReader:
 
     # -- what it is ------------------------------------------------------------------------------------
 
-    def noted(self, sequence: int, here: int) -> None:
-        """A message of the origin is durable in this stream."""
-        self.stored = max(self.stored, sequence)
-        self.here = max(self.here, here)
-        self.journal()
+    def _durable(self, position: int, here: int, identity: str, error: StorageError | None) -> None:
+        """Note that messages up to `position` of an origin are durable here, all of them up to `here`."""
+        if error is None and identity == self.identity:  # else the origin is another stream by now
+            self.stored = max(self.stored, position)
+            self.here = max(self.here, here)
+            self.journal()
+
+    @property
+    def _is_journaled(self) -> bool:
+        """True of a source of a stream on disk: a mirror's position is the last sequence it has."""
+        config = self.stream.config
+        return config.mirror is None and config.storage is Storage.FILE
 
     def journal(self) -> None:
-        """A mirror's position is the last sequence it has, and what is in memory is not gone on with."""
-        stream = self.stream
-        if stream.config.mirror is None and stream.config.storage is Storage.FILE:
-            self.effects.journal.position(stream.name, self.origin.index_name, self.record())
+        if self._is_journaled:
+            self.effects.journal.position(self.stream.name, self.origin.index_name, self.record())
 
     def record(self) -> bytes:
         """Return the position that a restart goes on from."""

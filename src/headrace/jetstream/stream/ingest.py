@@ -69,6 +69,11 @@ class _Batch(Struct):
         first = self.first + start if self.first else 0
         return _Batch(self.messages.part(start, count), self.wanted, notes, first=first)
 
+    def is_of_page(self, place: int) -> bool:
+        """True if the publication at a place came with the page of a source, which is then all behind it."""
+        p = self.notes.get(place)
+        return p is not None and p.page is not None
+
     @property
     def weight(self) -> int:
         return self.messages.size + _BESIDES * len(self.messages)
@@ -284,6 +289,8 @@ class Ingest:
         if wanted is not self._next.wanted:
             self.append()
             self._next.wanted = wanted
+        if p.page is not None and p.page.error is not None:
+            return  # one before it was refused; it comes again with that one
         self._add(self._next, p)
         if not p.is_plain and (p.rollup or p.purged_subject):
             self.append()
@@ -387,11 +394,12 @@ class Ingest:
                 most = 2 * most
                 continue
             place, error, is_final = refused
-            if batch.together or is_final:
+            is_known = place == 0 or some == 1
+            if batch.together or is_final or (is_known and batch.is_of_page(start)):
                 rest = batch if batch.together or not start else batch.part(start, count - start)
                 self._refuse_in_turn(rest, error)
                 return error
-            if place == 0 or some == 1:
+            if is_known:
                 self._refuse_in_turn(part if some == 1 else batch.part(start, 1), error)
                 start += 1
                 most = 1
@@ -524,11 +532,10 @@ class Ingest:
         stream.committed(first, batch.messages, wanted=batch.wanted)
 
     def _refuse_in_turn(self, batch: _Batch, error: ApiError) -> None:
-        """Refuse messages in the order of their publishers; sourced ones at once: their source is held up."""
+        """Refuse messages in the order of their publishers; a source is held up at once."""
         for p in batch.notes.values():
-            if p.kind is PublicationKind.SOURCED and p.done is not None:
-                done, p.done = p.done, None
-                done(error)
+            if p.page is not None:
+                p.page.refuse(p.origin_sequence, error)
         self._in_turn(partial(self._refuse_all, batch, error))
 
     def _refuse_all(self, batch: _Batch, error: ApiError) -> None:
@@ -548,15 +555,14 @@ class Ingest:
             self._effects.note.error("stream %s: %s", self._stream.name, error)
             error = ApiError(10077, err=str(error))
         refusal = error
+        if p.page is not None:
+            p.page.refuse(p.origin_sequence, error)
 
         def answer() -> None:
             self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
             p.end(refusal)
 
-        if p.kind is PublicationKind.SOURCED:  # nobody hears of it, and its source is held up at once
-            answer()
-        else:
-            self._in_turn(answer)
+        self._in_turn(answer)
 
     def _in_turn(self, answer: Callable[[], None]) -> None:
         """Publishers hear in the order of their messages: after those that wait for the disk."""

@@ -51,6 +51,20 @@ class PublicationKind(Flag):
     """A message from a backup."""
 
 
+class SourcePage:
+    """The messages of a source that are taken together: once one is refused, none behind it is stored."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        """The sequence at the origin of the first message that was refused."""
+        self.error: Exception | None = None
+        """The reason; None: none was refused."""
+
+    def refuse(self, sequence: int, error: Exception) -> None:
+        if self.error is None or sequence < self.refused:
+            self.refused, self.error = sequence, error
+
+
 class Publication(Struct, eq=False):
     """A message on its way into a stream. `subject`: after the stream's transform, once it was judged.
 
@@ -77,6 +91,10 @@ class Publication(Struct, eq=False):
     """Its sequence, once it was appended."""
     trace: StreamTrace | None = None
     """Its trace, if it is traced."""
+    page: SourcePage | None = None
+    """The page that it came with from its source."""
+    origin_sequence: int = 0
+    """The sequence that it has there."""
 
     def end(self, error: ApiError | None) -> None:
         """Note the end of a publication: it is durable, or was refused with `error`."""
