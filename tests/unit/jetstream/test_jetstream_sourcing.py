@@ -459,6 +459,16 @@ def test_what_was_taken_before_a_refusal_is_not_taken_again_by_a_restart(tmp_pat
     assert [subject for _, subject, _ in held(again, "T")] == ["o.2"]
 
 
+def test_what_was_purged_of_one_source_does_not_come_back_while_another_has_nothing(tmp_path: Path) -> None:
+    place = origin(tmp_path)
+    place.stream("T", sources=[{"name": "O"}, {"name": "P"}])
+    put(place, "o.1", "o.2", "o.3")
+    place.ask("STREAM.PURGE.T", {"filter": "o.3"})
+    again = place.restart()
+    again.host.pass_time(3)
+    assert [subject for _, subject, _ in held(again, "T")] == ["o.1", "o.2"]
+
+
 def test_a_late_sync_says_nothing_of_another_stream_of_the_origins_name() -> None:
     files, committer = MemoryFileSystem(), SlowFor()
     place = Place(file=memory_store(files), committer=committer)

@@ -99,7 +99,7 @@ class SourceManager:
             for message in page.messages:
                 said = noted(message.headers) if message.headers else None
                 reader = readers.get(said.index_name) if said else None
-                if reader is not None and said is not None:
+                if reader is not None and said is not None and message.sequence > reader.here:
                     reader.position = reader.seen = said.sequence
                     reader.identity = said.identity
                     reader.stored, reader.here = said.sequence, message.sequence
