@@ -29,7 +29,7 @@ class Occupancy:
         live.bytes += size
 
     def of_active(self, base: int) -> LiveRecords:
-        """Return the numbers of a segment that is written, for whoever appends to it to count in."""
+        """Return the counts of a segment; whoever appends to it keeps them while it is the active one."""
         live = self._live.get(base)
         if live is None:
             live = self._live[base] = LiveRecords()

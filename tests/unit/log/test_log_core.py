@@ -176,6 +176,46 @@ def test_what_the_core_appends_is_counted_in_its_segment(tmp_path: Path) -> None
     assert {size // messages for messages, size in counted} == {48 + 1 + 100}
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_live_messages_of_each_segment_are_counted_whatever_goes(seed: int, tmp_path: Path) -> None:
+    """The core keeps the counts of the active segment: no segment with its base may be begun again."""
+    dice = random.Random(seed)
+    limits = Limits(max_messages=dice.choice((0, 0, 30)), max_messages_per_subject=dice.choice((0, 0, 5)))
+    log = FileLog(tmp_path, limits=limits, clock=lambda: START, segment_bytes=2000)
+    bases: list[int] = []
+    for _ in range(300):
+        last = log.state().last_sequence
+        step = dice.choice(("append", "append", "append", "delete", "gap", "purge", "purge up to", "sync"))
+        if step == "append":
+            log.append(
+                [NewMessage(b"s.%d" % dice.randrange(9), bytes(dice.randrange(150)))] * dice.choice((1, 4))
+            )
+        elif step == "delete" and last:
+            log.remove(dice.randrange(1, last + 1) for _ in range(4))
+        elif step == "gap":
+            log.append([], last + dice.choice((1, 2, 40)))
+        elif step == "purge":
+            log.purge()
+        elif step == "purge up to":
+            log.purge(up_to=last - dice.randrange(20))
+        else:
+            log.sync()
+        segments, occupancy = log._segments.all, log._ledger.occupancy
+        if segments and (not bases or bases[-1] != segments[-1].base):
+            bases.append(segments[-1].base)
+        live = [message.sequence for message in log.read_from(0, max_messages=10_000).messages]
+        ends = [segment.base for segment in segments[1:]] + [1 << 62]
+        counted = [occupancy.of(segment.base)[0] for segment in segments]
+        assert counted == [
+            sum(segment.base <= sequence < end for sequence in live)
+            for segment, end in zip(segments, ends, strict=True)
+        ]
+    log.close()
+
+    assert len(bases) > 3
+    assert bases == sorted(set(bases))
+
+
 def test_cursors_remember_the_last_places() -> None:
     cursors, segments = Cursors(), [object(), object()]
     for n in range(100):
