@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from js_streams import SECOND, START, World, block
+from msgspec.structs import replace
 
 from headrace.jetstream.stream.stream import log_limits
 from headrace.log.file import FileLog
 from headrace.log.port import Limits, Weights
 from headrace.protocol.jetstream.configs import SubjectTransformConfig
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 
 MARKER = block(Nats_Marker_Reason="MaxAge", Nats_TTL="1m30s", Nats_Rollup="sub")
 FIELDS: dict[str, Any] = {
@@ -38,6 +38,29 @@ def test_the_last_message_of_a_subject_leaves_a_marker() -> None:
     world.host.pass_time(5)
     assert [held[:2] for held in _held(world)] == [(6, b"s.a"), (7, b"s.c"), (8, b"s.b")]
     assert {held[2] for held in _held(world)} == {MARKER}
+
+
+def test_a_message_stays_until_its_marker_can_be_stored() -> None:
+    """As in nats-server 2.15.1, which tries again, too."""
+    world = World(max_age=10 * SECOND, max_msg_size=20, **FIELDS)
+    world.receive(b"s.a", b"s.a", b"s.b")
+    world.host.pass_time(30)
+    assert _held(world) == [(2, b"s.a", b""), (3, b"s.b", b"")]
+    world.stream.update(replace(world.config, max_msg_size=-1))
+    assert _held(world) == [(4, b"s.a", MARKER), (5, b"s.b", MARKER)]
+
+
+@pytest.mark.parametrize("call", range(1, 30))
+def test_a_disk_that_fails_takes_no_marker(call: int) -> None:
+    files = FaultyFileSystem(MemoryFileSystem())
+    log = FileLog(Path("/log"), limits=Limits(weights=Weights(30, 4)), clock=lambda: START, filesystem=files)
+    world = World(log, max_age=10 * SECOND, **FIELDS)
+    world.receive(b"s.a", b"s.b")
+    files.fail_at = files.calls + call
+    world.host.pass_time(10)
+    files.fail_at = 0
+    world.host.pass_time(5)
+    assert sorted(held[1:] for held in _held(world)) == [(b"s.a", MARKER), (b"s.b", MARKER)]
 
 
 def test_a_marker_leaves_none() -> None:

@@ -24,8 +24,8 @@ _PURGE: Final = b"PURGE"
 _NS: Final = 1_000_000_000
 _SOONEST_S: Final = 0.05
 """Messages expire together when they do so within this time: a timer for each would be most of the work."""
-_AGAIN_S: Final = 2.0
-"""Seconds until the next try after the log could not be changed."""
+_AGAIN_NS: Final = 2 * _NS
+"""Nanoseconds until the next try after the log could not be changed."""
 _AT_ONCE: Final = 10_000
 
 
@@ -45,26 +45,33 @@ class Expiry:
 
     def run(self) -> None:
         """Remove what is over its age."""
+        now = self._effects.now_ns()
         try:
-            self._remove(self._effects.now_ns())
+            is_done = self._remove(now)
         except LogError as error:
-            self._again("old messages could not be removed", error)
-        else:
+            self._failed("old messages could not be removed", error)
+            return
+        if is_done:
             self.watch()
+        else:
+            self._set(now + _AGAIN_NS)
 
-    def _remove(self, now_ns: int) -> None:
+    def _remove(self, now_ns: int) -> bool:
+        """Remove what is over its age; return False if some stays until its marker can be stored."""
         stream = self._stream
-        removed = self._replace(now_ns) if stream.config.subject_delete_marker_ttl > 0 else 0
-        removed += stream.log.expire(now_ns)
+        removed, waiting = self._replace(now_ns) if stream.config.subject_delete_marker_ttl > 0 else (0, 0)
+        if not waiting:
+            removed += stream.log.expire(now_ns)
         if removed:
             stream.removal.notice()
             for consumer in list(stream.consumers.values()):
                 consumer.trimmed()
+        return not waiting
 
-    def _again(self, what: str, error: LogError) -> None:
-        """Try again after a while what failed in the log."""
+    def _failed(self, what: str, error: LogError) -> None:
+        """Say what failed in the log; it is tried again after a while."""
         self._effects.note.error("stream %s: %s: %s", self._stream.name, what, error)
-        self._set(self._effects.now_ns() + int(_AGAIN_S * _NS))
+        self._set(self._effects.now_ns() + _AGAIN_NS)
 
     def watch(self) -> None:
         """Set the timer: the log has more messages, or less."""
@@ -72,7 +79,7 @@ class Expiry:
         try:
             due = None if stream.is_closed else stream.log.next_expiry()
         except LogError as error:
-            self._again("the next expiry is not known", error)
+            self._failed("the next expiry is not known", error)
             return
         if due is not None and (self._timer is None or due < self._due_ns):
             self._set(due)
@@ -88,19 +95,26 @@ class Expiry:
         self._timer = None
         self.run()
 
-    def _replace(self, now_ns: int) -> int:
-        """Put markers where the last message of a subject goes; return how many messages went."""
+    def _replace(self, now_ns: int) -> tuple[int, int]:
+        """Put markers where the last message of a subject goes.
+
+        Returns how many messages went, and how many stay because their marker is not stored: it was refused.
+        """
         stream = self._stream
-        removed = 0
+        removed = waiting = 0
         expired = stream.log.expired(now_ns)
         while over := list(islice(expired, _AT_ONCE)):
             newest = {subject: sequence for sequence, subject in over}
+            markers: dict[int, Publication] = {}
             for subject, sequence in newest.items():
                 if sequence == stream.log.last_of(subject) and not self._is_marker(sequence):
-                    stream.ingest.publish(self._marker(subject))
+                    marker = markers[sequence] = self._marker(subject)
+                    stream.ingest.publish(marker)
             stream.flush()
-            removed += stream.log.remove(sequence for sequence, _ in over)
-        return removed
+            stay = {sequence for sequence, marker in markers.items() if not marker.sequence}
+            removed += stream.log.remove(sequence for sequence, _ in over if sequence not in stay)
+            waiting += len(stay)
+        return removed, waiting
 
     def _is_marker(self, sequence: int) -> bool:
         """True if a message itself says that its subject is empty, like a key-value store's purge marker.
