@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from harness.js_account import SECOND, HeldCommitter, Place
+from harness.js_account import SECOND, START, HeldCommitter, Place
 from headrace.change_log import entry
 from headrace.errors import StartError, StorageError
 from headrace.jetstream.assets import state_log, stream_log
@@ -16,9 +16,8 @@ from headrace.jetstream.limits import ServerSettings
 from headrace.jetstream.stats import server_stats
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from headrace.protocol.jetstream.headers import added
+from headrace.testing.faultfs import MemoryFileSystem
 
 
 def test_streams_consumers_and_positions_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -325,6 +324,28 @@ def test_an_acknowledgement_for_nobody_has_no_responders() -> None:
         place.host.elsewhere = {b"$JS.ACK.>"}  # another domain has the consumer, and answers
         assert place.raw("$JS.ACK.S.nobody.1.1.1.1700000000000000000.0", body) is None
         place.host.elsewhere.clear()
+
+
+def test_a_marker_that_a_start_leaves_comes_to_who_has_subscribed() -> None:
+    files, now = MemoryFileSystem(), START
+
+    def begun() -> Place:
+        store = FileStore(Path("/store"), clock=lambda: now, filesystem=files, remembers=False)
+        place = Place(file=store, start=False)
+        place.host.now = now
+        place.account.start(place.host)
+        return place
+
+    place = begun()
+    place.stream("S", subjects=["s"], allow_msg_ttl=True, subject_delete_marker_ttl=5 * SECOND)
+    place.consumer("S", "c", deliver_subject="d")
+    place.publish("s", b"x", headers=added(b"", (b"Nats-TTL", b"5s")))
+    place.account.stop()
+    place.file.close()
+    now += 20 * SECOND
+    again = begun()
+    (sent,) = (sent for sent in again.host.sent if sent.to == b"d")
+    assert b"Nats-Marker-Reason: MaxAge" in sent.headers
 
 
 def test_what_nobody_waits_for_is_written_together(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ class Consumer:
     _inactivity = _Part(_inactivity_of)
     _pause = _Part(_pause_of)
     pace: Pace
-    """Set at the start."""
+    """The pace of its messages, from the start on."""
 
     def __init__(
         self,
@@ -121,6 +121,7 @@ class Consumer:
         self.created_ns = created_ns
         self.stopped = False
         self._is_new = state is None
+        self._is_started = False
         self.state: Final = state or ConsumerState()
         self.acks: Final = Acks(self)
         """The list into which `sort_acks` puts acknowledgements for this consumer."""
@@ -179,6 +180,7 @@ class Consumer:
             self._inactivity.start()
         self._extend()
         self._arm_pause()
+        self._is_started = True
         self.delivery.start()
 
     def _extend(self) -> None:
@@ -295,7 +297,7 @@ class Consumer:
 
     def fresh(self, first: int, batch: Publications) -> None:
         """Take note of new messages in the stream, durable, from sequence `first` on."""
-        if self.stopped:
+        if self.stopped or not self._is_started:  # streams start before, and may leave markers
             return
         if not self.is_current:
             self.trimmed()
