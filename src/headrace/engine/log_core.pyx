@@ -146,15 +146,15 @@ cdef class Cursors:
 
 
 cdef class LogAppends:
-    """Appends to one log where nothing is out of the ordinary."""
+    """Appends to one log where nothing is out of the ordinary. This class: of a log that appends all by itself."""
 
     cpdef uint64_t append(self, NewMessages batch) except? 0:
         """Append; give the first sequence, or 0 when this is for the log's own `append`: nothing has changed."""
         return 0
 
     cdef int64_t bytes_held(self) noexcept:
-        """The bytes of the log's messages, as its limits count them, once something was appended."""
-        return 0
+        """The bytes of the log's messages, as its limits count them, once something was appended; -1: its `size`."""
+        return -1
 
 
 cdef class LogCore(LogAppends):

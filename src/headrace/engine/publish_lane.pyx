@@ -212,6 +212,8 @@ cdef class PublishLane(Lane):
             stream.last_sequence = last
             stream.last_time_ns = now
         size = self._appends.bytes_held()
+        if size < 0:
+            size = self._log.size
         more = size - stream.measured
         stream.measured = size
         if self._is_memory:

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import errno
+import json
 import random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from linked_account import Answer, LinkedAccount, files, same_salts
 
 from harness.js_account import SECOND
 from headrace.engine.lanes import Lane, use_lanes
+from headrace.engine.log_core import LogAppends
 from headrace.jetstream.limits import AccountLimits, ServerSettings
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.memory import MemoryLog
@@ -312,6 +314,29 @@ def test_limits_of_the_account_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any(one.startswith(b"_INBOX.s") for one in refused)
     assert any(one.startswith(b"_INBOX.m") for one in refused)
     assert b"_INBOX.s.1" not in refused
+
+
+class _OwnAppends(MemoryLog):
+    """A log without appends in compiled code."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.appends = LogAppends()
+
+
+def test_limits_of_the_account_hold_for_a_log_that_appends_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.log.memory.MemoryLog", _OwnAppends)
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL, limits=AccountLimits(max_memory=700))
+    place.stream("M", subjects=["m"], storage="memory")
+    for n in range(10):
+        place.put("m", bytes(90), reply=f"_INBOX.m.{n}")
+        place.tick()
+    refused = [answer.subject for answer in place.take() if b'"error"' in answer.payload]
+    assert refused == [b"_INBOX.m.%d" % n for n in range(6, 10)]
+    assert json.loads(place.ask("INFO"))["memory"] == place.account.streams["M"].log.size
+    place.stop()
 
 
 class _FailingFileSystem(RealFileSystem):
