@@ -13,7 +13,7 @@ from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.testing.embedded import Server, check_option_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from headrace.server.server import Server as _Server
@@ -29,7 +29,8 @@ class ServerCluster:
 
     `size` servers; keyword arguments are those of `headrace.testing.Server`, for each of them.
 
-    `jetstream` and `streaming` are the first one's: only one server of a cluster can have them.
+    `jetstream` and `streaming` are the first one's: only one server of a cluster can have them. So are the
+    blocks of these names in a configuration file (`config`), whose `cluster` block is not used.
 
         with ServerCluster(3) as cluster:
             connect_to(cluster.urls)
@@ -85,6 +86,7 @@ class ServerCluster:
         changes = self._changes
         if self.servers:
             changes = {name: value for name, value in changes.items() if name not in _OF_THE_FIRST}
+            return _Follower(cluster=cluster, **changes)
         return Server(cluster=cluster, **changes)
 
     # -- with -------------------------------------------------------------------------------------
@@ -120,6 +122,15 @@ class ServerCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._tasks.aclose()
+
+
+class _Follower(Server):
+    """A server of a cluster behind the first: it has no streams, whatever a configuration file says."""
+
+    def _over_the_file(self) -> Mapping[str, object]:
+        from headrace.conf.streaming_rules import StreamingFlags  # most clusters of tests have no file
+
+        return {"jetstream_flags": {"enabled": False}, "streaming_flags": StreamingFlags(enabled=False)}
 
 
 def _route_to(server: _Server) -> PeerURL:

@@ -170,7 +170,7 @@ class Server:
 
         if isinstance(jetstream, JetStreamOptions):
             raise TypeError("a configuration file has JetStream's options itself: give a directory, or True")
-        overrides: dict[str, Any] = {"host": "127.0.0.1", "port": -1, **changes}
+        overrides: dict[str, Any] = {"host": "127.0.0.1", "port": -1, **self._over_the_file(), **changes}
         found = load_options(str(config), overrides=overrides)
         if monitoring and found.http_port is None:
             overrides["http_port"] = -1
@@ -181,6 +181,10 @@ class Server:
             place = self._directory() if isinstance(jetstream, bool) else str(jetstream)
             overrides["jetstream_flags"] = {"enabled": True, "store_dir": place}
         return checked(load_options(str(config), overrides=overrides))
+
+    def _over_the_file(self) -> Mapping[str, object]:
+        """Overrides of `load_options` for what a configuration file must not decide."""
+        return {}
 
     def _directory(self) -> str:
         return self._directories.enter_context(TemporaryDirectory(prefix="headrace-"))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
+import nats
 import pytest
 
 from harness.waiting import wait_until
@@ -14,6 +15,8 @@ from headrace.errors import StartError
 from headrace.testing import ServerCluster
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headrace.testing import Server
 
 TRANSPORTS = ["epoll", "asyncio"]
@@ -52,6 +55,43 @@ def test_on_entry_every_server_knows_every_other() -> None:
         info = cluster[2].server.info
         assert sorted(info["connect_urls"]) == sorted(url.removeprefix("nats://") for url in cluster.urls)
         assert info["cluster"] == "test"
+
+
+FILE = """
+max_payload: 4096
+http: 8222
+jetstream { domain: shop }
+streaming { cluster_id: shop }
+accounts { SALES { jetstream: enabled, users: [{user: joe, password: secret}] } }
+no_auth_user: joe
+cluster { name: elsewhere, listen: "127.0.0.1:6222", routes: ["nats://127.0.0.1:1"] }
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_streams_of_a_file_are_the_first_servers(tmp_path: Path, transport: str) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(FILE)
+
+    async def publish(url: str) -> tuple[str, int]:
+        async with await nats.connect(url) as client:
+            streams = client.jetstream(domain="shop")
+            if url == cluster[1].url:
+                await streams.add_stream(name="ORDERS", subjects=["orders"])
+            stored = await streams.publish("orders", b"x")
+            return stored.stream, stored.seq
+
+    with ServerCluster(3, config=file, transport=transport) as cluster:
+        options = [server.options for server in cluster]
+        assert [one.jetstream is not None for one in options] == [True, False, False]
+        assert [one.streaming is not None for one in options] == [True, False, False]
+        assert {one.max_payload for one in options} == {4096}
+        assert {server.server.cluster_name for server in cluster} == {"test"}
+        assert len({server.monitor_url for server in cluster}) == 3
+
+        found = [asyncio.run(publish(cluster[number].url)) for number in (1, 2, 0)]
+
+        assert found == [("ORDERS", 1), ("ORDERS", 2), ("ORDERS", 3)]
 
 
 def test_async_with_runs_on_the_callers_loop() -> None:
