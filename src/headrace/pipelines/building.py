@@ -37,13 +37,14 @@ _OWN: Final = frozenset((__name__,))
 
 
 class Pipeline:
-    """A pipeline written in Python.
+    """A pipeline written in Python. A file makes one.
 
-    Keyword arguments are the keys of docs/pipelines.md; a module makes one of these.
+    Each method adds one part, in the order of the calls. `keys` of a method are the keys that the part has
+    in a file of YAML (docs/pipelines.md).
     """
 
     def __init__(self, name: str, **keys: object) -> None:
-        """Begin a pipeline. `keys`: parameters, nats, spark, checkpoint, trigger, stop."""
+        """Begin a pipeline. Its keys are parameters, nats, spark, checkpoint, trigger and stop."""
         self._problems: list[tuple[str, Position]] = []
         at = _caller()
         self.tree = MapNode({}, Position(at.file, 1, 1))
@@ -51,15 +52,18 @@ class Pipeline:
             self._put(self.tree, key, at, self._node(value, at))
 
     def source(self, name: str, **keys: object) -> None:
-        """A named input: format, options, path, table, schema, stream, watermark."""
+        """Add a source. Its keys are format, options, path, table, schema, stream and watermark."""
         self._add("sources", name, keys)
 
     def sql(self, name: str, query: str, **keys: object) -> None:
-        """A view by a query over the views before it: watermark."""
+        """Add a view that is a query over the views before it. Its key is watermark."""
         self._add("transforms", name, {"sql": query, **keys})
 
     def transform(self, *views: str, **keys: object) -> Callable[[Function], Function]:
-        """Decorate a function of frames that gives a frame; the view has its name: options, watermark."""
+        """Add a view that a function makes of the frames of `views`; it has the function's name.
+
+        For use as a decorator. Its keys are options, which the function is called with, and watermark.
+        """
         at = _caller()
 
         def note(function: Function) -> Function:
@@ -70,20 +74,29 @@ class Pipeline:
         return note
 
     def expect(self, name: str, view: str, check: str, **keys: object) -> None:
-        """A condition that rows of a view must meet: otherwise."""
+        """Add a condition that the rows of a view must meet. Its key is otherwise."""
         self._add("expectations", name, {"view": view, "check": check, **keys})
 
     def dead_letters(self, **keys: object) -> None:
-        """The sink of rows that do not: format, options, path, table, partition_by, trigger."""
+        """Add the sink of the rows that do not meet a condition.
+
+        Its keys are format, options, path, table, partition_by and trigger.
+        """
         at = _caller()
         self._put(self.tree, "dead_letters", at, self._node(keys, at))
 
     def sink(self, name: str, view: str, **keys: object) -> None:
-        """A named output of a view: format, options, path, table, mode, partition_by, trigger."""
+        """Add a sink for a view.
+
+        Its keys are format, options, path, table, mode, partition_by and trigger.
+        """
         self._add("sinks", name, {"from": view, **keys})
 
     def writer(self, view: str, **keys: object) -> Callable[[Function], Function]:
-        """Decorate a function of frame and batch number that is a sink: arguments, mode, trigger."""
+        """Add a sink that is a function of a frame and the number of its batch; it has the function's name.
+
+        For use as a decorator. Its keys are arguments, mode and trigger.
+        """
         at = _caller()
 
         def note(function: Function) -> Function:
@@ -94,7 +107,7 @@ class Pipeline:
         return note
 
     def report(self, problems: Problems) -> None:
-        """Add what was wrong with calls to `problems`."""
+        """Add the mistakes of the calls to `problems`."""
         for text, at in self._problems:
             problems.add(text, at)
 
