@@ -6,13 +6,14 @@ BIN := .venv/bin
 ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-deep lint types bench fuzz soak clean
+.PHONY: help install demo test test-deep lint types docs bench fuzz soak clean
 
 help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
 	@echo "make demo      real flights through a server that is killed on the way into a Spark table, with a chart"
 	@echo "make test      the tests, with a tenth of the seeds; make test-deep: with all of them, then make fuzz"
 	@echo "make lint      ruff; make types: mypy"
+	@echo "make docs      the site of the documents, in build/site"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"
 	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
 	@echo "make soak      five minutes of full load with connects and disconnects"
@@ -33,6 +34,10 @@ help:
 
 .venv/.notebook: .venv/.spark requirements/notebook.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/notebook.txt
+	@touch $@
+
+.venv/.docs: .venv/.created requirements/docs.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
 .venv/.built: .venv/.requirements setup.py pyproject.toml $(ENGINE)
@@ -63,6 +68,11 @@ lint: .venv/.built
 
 types: .venv/.built .venv/.spark
 	$(BIN)/mypy
+
+# The source is read, not imported: nothing is built for this. The variable silences advice about MkDocs 2.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q --strict
+	@echo "build/site: python -m http.server -d build/site shows it at http://127.0.0.1:8000"
 
 # matplotlib (for the chart) comes with the demo's packages
 bench: .venv/.built .venv/.spark

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 from source_tree import ROOT
 
 import headrace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TRACKED = subprocess.run(
     ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -91,3 +95,35 @@ def test_links_of_the_documents_lead_somewhere() -> None:
     ]
 
     assert not broken
+
+
+def test_anchors_of_the_documents_are_headings() -> None:
+    """Anchors are made of headings, in a repository and on the site."""
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    anchors = {document: {_anchor(line) for line in _headings(document)} for document in documents}
+    missing = [
+        f"{document.relative_to(ROOT)}: {path}#{anchor}"
+        for document in documents
+        for path, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", document.read_text())
+        if anchor not in anchors.get((document.parent / path).resolve() if path else document, [anchor])
+    ]
+
+    assert not missing
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """`make docs` asks for it, too; this is told before."""
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\n\n")[0]
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+
+    named = set(re.findall(r"[\w/-]+\.md", navigation))
+    assert not {page for page in pages - named if not page.startswith("adr/")}
+
+
+def _headings(document: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
