@@ -80,8 +80,10 @@ def test_what_is_not_shown_is_told(shown: str, happened: str) -> None:
     ("language", "text", "told"),
     [
         ("console", "$ echo one\ntwo\n", "line 4: the document shows"),
+        ("console", "$ echo one >&2\ntwo\n", "line 4: the document shows"),
         ("console", "$ exit 3\n", "ended with 3"),
         ("console", "output\n", "no command before"),
+        ("console", "^C\n", "no server to end"),
         ("console", "$ headrace no-such-command\n", "ended with 2"),
         ("console", "$ pip install\n", "nothing to install"),
         ("console", "$ pip install 'headrace[nothing]'\n", "no extras"),
@@ -119,6 +121,20 @@ def test_server_is_started_at_a_free_port_and_ends_with_the_reader(tmp_path: Pat
         assert reader.server.port != 4222
         assert reader.server.process.poll() is None
     assert reader.server.process.poll() == 0
+
+
+@pytest.mark.parametrize("program", ["headrace serve", "nats-server"])
+def test_server_is_ended_where_the_document_says_so(tmp_path: Path, program: str) -> None:
+    with Reader(tmp_path) as reader:
+        reader.read(
+            f"```console\n$ {program} -P server.pid\n…\n$ cat server.pid\n…\n^C\n$ echo gone\ngone\n```\n"
+        )
+        assert reader.server is not None
+        assert reader.server.process.poll() is not None
+
+
+def test_what_is_printed_on_standard_error_only_is_compared(tmp_path: Path) -> None:
+    read(tmp_path, ("console", "$ echo one >&2\none\n$ echo unseen >&2\n$ echo 1; echo 2 >&2\n1\n"))
 
 
 def test_log_that_is_not_the_servers_is_told(tmp_path: Path) -> None:

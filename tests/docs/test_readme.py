@@ -20,6 +20,10 @@ DOCUMENTS = (
     pytest.param("docs/guide.md", marks=in_turn("guide")),
     "docs/kafka.md",
     "docs/stan-to-jetstream.md",
+    "docs/backup.md",
+    "docs/server.md",
+    "docs/migration.md",
+    "docs/jetstream-import.md",
     "docs/jetstream.md",
     "docs/streaming.md",
 )

@@ -2,8 +2,9 @@
 is compared with what the document shows.
 
 A block that begins with a comment `# name.py` is saved as that file; other Python blocks are run. A console
-block has commands behind `$ `, each with what it prints on standard output (a server: in its log). In that,
-`…` is any text of a line, and a line of `…` alone is any lines.
+block has commands behind `$ `, each with what it prints on standard output, or if that is nothing on standard
+error (a server: in its log). In that, `…` is any text of a line, and a line of `…` alone is any lines. A line
+`^C` ends the server.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def blocks(document: str) -> Iterator[Block]:
 
 def commands(console: str) -> Iterator[Command]:
     """The commands of a console block. Raises: AssertionError where it begins with none."""
-    before, *parts = re.split(r"^\$ ", console, flags=re.MULTILINE)
+    before, *parts = re.split(r"^\$ |^(?=\^C$)", console, flags=re.MULTILINE)
     assert not before, f"no command before {before!r}"
     for part in parts:
         text, output = part.split("\n", 1)
@@ -145,20 +146,25 @@ class Reader:
             case ["make", *targets]:
                 _check_targets(targets)
             case ["headrace", "serve" | "streaming" as verb, *flags] if _is_server(verb, flags):
-                self._serve(verb, flags, command.output)
+                self._serve(["headrace", verb], flags, command.output)
+            case ["nats-server", *flags] if _is_server("serve", flags):
+                self._serve(["nats-server"], flags, command.output)
+            case ["^C"]:
+                assert self.server is not None, "no server to end"
+                self.server.stop()
             case _:
                 self._run(["sh", "-c", command.text], command.output)
 
-    def _serve(self, verb: str, flags: Sequence[str], shown: str) -> None:
+    def _serve(self, words: Sequence[str], flags: Sequence[str], shown: str) -> None:
         if self.server is not None:
             self.server.stop()
         listen = () if {"-p", "-c"} & set(flags) else ("-p", self._port)
-        program = Program(f"headrace {verb}", (str(BIN / "headrace"), verb))
+        program = Program(" ".join(words), (str(BIN / words[0]), *words[1:]))
         # The directory for temporary files is where a store is that has no directory of its own.
         environment = {"TMPDIR": str(self._temporary)}
         server = ServerProcess(program, self._folder, *flags, listen=listen, environment=environment)
         self.server = server
-        if verb == "streaming":
+        if "streaming" in words:
             server.wait_for_line("Streaming Server is ready")
         assert_shown(f"{shown}…\n", server.log)
 
@@ -176,7 +182,7 @@ class Reader:
         assert done.returncode == 0, (
             f"{command[-1]} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         )
-        assert_shown(shown, done.stdout)
+        assert_shown(shown, done.stdout or (done.stderr if shown else ""))
 
 
 def _environment() -> dict[str, str]:
