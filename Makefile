@@ -69,9 +69,10 @@ lint: .venv/.built
 types: .venv/.built .venv/.spark
 	$(BIN)/mypy
 
-# The source is read, not imported: nothing is built for this. The variable silences advice about MkDocs 2.
+# The source is read, not imported: nothing is built for this. The variable silences advice about MkDocs 2. With
+# -q it would count no warnings.
 docs: .venv/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site: python -m http.server -d build/site shows it at http://127.0.0.1:8000"
 
 # matplotlib (for the chart) comes with the demo's packages
