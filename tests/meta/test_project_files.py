@@ -22,6 +22,9 @@ TRACKED = subprocess.run(
 # A path of somebody's machine in a file that travels.
 MACHINE_PATHS = re.compile(rb"/(?:work|root|home)/[a-z]|(?<![\w{./])/tmp/[a-z]")
 
+# One of ours, as documents and settings write it.
+NAMED_PATHS = re.compile(r"[`\"]((?:tests|src|bench|docs|examples)/[\w./*-]+)[`\"]")
+
 
 @pytest.mark.skipif(not TRACKED, reason="not a git checkout")
 def test_no_file_names_a_path_of_a_machine() -> None:
@@ -118,6 +121,19 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
     named = set(re.findall(r"[\w/-]+\.md", navigation))
     assert not {page for page in pages - named if not page.startswith("adr/")}
+
+
+def test_paths_that_are_named_exist() -> None:
+    """In documents that are true today (a decision stays as it was made), and in the tools' settings."""
+    told = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    missing = [
+        f"{document.relative_to(ROOT)}: {path}"
+        for document in told
+        for path in NAMED_PATHS.findall(document.read_text())
+        if not any(ROOT.glob(path.rstrip("/")))
+    ]
+
+    assert not missing
 
 
 def _headings(document: Path) -> list[str]:
