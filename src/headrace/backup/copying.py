@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.backup.errors import BackupError
-from headrace.backup.manifest import Part, key_of
+from headrace.backup.manifest import BackupError, Part, key_of
 from headrace.engine.sequence_set import SequenceSet
 from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, Header, Segment, base_of
 

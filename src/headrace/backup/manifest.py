@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from headrace.backup.errors import BackupError
+from headrace.errors import HeadraceError
 from headrace.log.segment import base_of
 from headrace.objects.port import OWN
 
@@ -31,6 +31,10 @@ SUFFIX: Final = ".segment"
 _DIGEST: Final = 64
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9]{6,}")
+
+
+class BackupError(HeadraceError):
+    """A backup that cannot be made, read or used; says which and why."""
 
 
 class Part(Struct, frozen=True):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from headrace.backup.copying import Copier
-from headrace.backup.errors import BackupError
 from headrace.backup.manifest import (
     MANIFESTS,
     SUFFIX,
     VERSION,
+    BackupError,
     BackupManifest,
     Log,
     backups_in,

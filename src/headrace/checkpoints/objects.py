@@ -4,7 +4,8 @@ A checkpoint file is made as a temporary file (`.name.<uuid>.tmp`) and renamed w
 stay here, in a temporary directory, and the rename is the upload: one put, which for a rename that must not
 replace is conditional, and of two exactly one succeeds. Temporary files of a gateway that ended are gone,
 which is what becomes of them anyway. A folder is there when something is in it, or when it was made since the
-gateway began. A key and a folder of the same name can both be there; then the file wins.
+gateway began. A key and a folder of the same name can both be there; then the file wins. The exceptions for
+a path are here, too; `webhdfs` translates them into Hadoop's.
 Never here: HTTP, or what is in a file. Source of the names: Spark's CheckpointFileManager.
 """
 
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.checkpoints.errors import BadPath, CheckpointError, FolderNotEmpty, PathExists, PathMissing
+from headrace.errors import HeadraceError
 from headrace.objects.errors import KeyExists, KeyMissing, StoreError
 
 if TYPE_CHECKING:
@@ -30,12 +31,33 @@ if TYPE_CHECKING:
 
     from headrace.objects.port import AsyncObjectStore, ObjectInfo
 
+
 PIECE: Final = 4 << 20
 """Bytes of a file that are asked for at once."""
 
 _TEMPORARY: Final = re.compile(r"\..+\.tmp")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DELETED_AT_ONCE: Final = 500
+
+
+class CheckpointError(HeadraceError):
+    """The store failed or refused."""
+
+
+class PathMissing(CheckpointError):
+    """The store has no file or folder of that name."""
+
+
+class PathExists(CheckpointError):
+    """A file of that name exists, and must not be replaced."""
+
+
+class FolderNotEmpty(CheckpointError):
+    """A folder is not empty, and the request does not allow to remove what is in it."""
+
+
+class BadPath(CheckpointError):
+    """The path is none of a file (`..`, empty names, control characters), or does not fit the operation."""
 
 
 class FileStatus(Struct, frozen=True):

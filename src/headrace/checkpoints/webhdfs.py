@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from headrace.checkpoints.errors import BadPath, CheckpointError, FolderNotEmpty, PathExists, PathMissing
-from headrace.checkpoints.objects import key_of
+from headrace.checkpoints.objects import (
+    BadPath,
+    CheckpointError,
+    FolderNotEmpty,
+    PathExists,
+    PathMissing,
+    key_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.backup.errors import BackupError
+from headrace.backup.manifest import BackupError
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
@@ -106,8 +106,8 @@ def _back_up(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from headrace.backup.checking import wrong_parts
     from headrace.backup.manifest import chosen
+    from headrace.backup.restoring import wrong_parts
 
     store = _opened(options.target)
     name, manifest = chosen(store, options.backup)

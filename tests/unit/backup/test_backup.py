@@ -13,10 +13,8 @@ import pytest
 from msgspec.structs import astuple, replace
 
 from headrace.backup import copying
-from headrace.backup.checking import wrong_parts
-from headrace.backup.errors import BackupError
-from headrace.backup.manifest import MANIFESTS, backups_in, chosen, next_name
-from headrace.backup.restoring import restore_backup
+from headrace.backup.manifest import MANIFESTS, BackupError, backups_in, chosen, next_name
+from headrace.backup.restoring import restore_backup, wrong_parts
 from headrace.backup.taking import LogChoice, take_backup
 from headrace.errors import StorageError, StoreLocked, StoreTaken
 from headrace.log.encryption import Cipher
