@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from headrace.conf.account_options import GLOBAL_ACCOUNT, AccountOptions, JetStreamAccountLimits
 from headrace.conf.account_rules import export_for, service_subjects, stream_subjects
 from headrace.core.account import Account
-from headrace.core.jetstream_domain import with_domain
+from headrace.core.account_defaults import with_domain, with_system_services
 from headrace.core.mapping import Mappings
-from headrace.core.system_services import with_system_services
 from headrace.engine.service_imports import ServiceImport
 from headrace.engine.stream_imports import StreamImport, change_imports
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.core.account_defaults import SUBSCRIBERS, USER
 from headrace.core.service import Taking
-from headrace.core.system_services import SUBSCRIBERS, USER
 from headrace.server.system.events import Events
 
 if TYPE_CHECKING:

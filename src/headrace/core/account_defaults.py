@@ -1,8 +1,9 @@
-"""Imports that every account has by itself: services of the system account about the account.
+"""Imports and mappings that every account has by itself.
 
-Here lives which, under which names, and that an account can ask about itself only: the exported subject has
-its name in it. Never lives here: the answers (`server.system`).
-Source: the Go server 2.15.1, which lists these exports and imports in `/accountz` in the same way.
+Services of the system account about the account: an account can ask about itself only, since the exported
+subject has its name in it. The JetStream API under its domain's name. Never lives here: the answers
+(`server.system`), the API. Source: the Go server 2.15.1, which lists these exports, imports and mappings in
+`/accountz` in the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.conf.account_options import ExportOptions, ImportOptions
+from headrace.conf.account_options import ExportOptions, ImportOptions, SubjectMapping
 
 if TYPE_CHECKING:
     from headrace.conf.account_options import AccountOptions
@@ -63,3 +64,29 @@ def _imports(name: str, system: str) -> tuple[ImportOptions, ...]:
         for subject, local in _LOCAL
         if name != system or local == USER_HERE
     )
+
+
+_PARTS: Final = {
+    "INFO": "$JS.API.INFO",
+    **{
+        f"{part}.>": f"$JS.API.{part}.>"
+        for part in ("STREAM", "CONSUMER", "DIRECT", "META", "SERVER", "ACCOUNT")
+    },
+    **{part: part for part in ("$KV.>", "$OBJ.>")},
+}
+
+
+def with_domain(account: AccountOptions, domain: str, system: str | None) -> AccountOptions:
+    """An account where the API has its domain's name too; "" is no domain.
+
+    What the account maps itself under such a subject stays. Applied twice it adds nothing more.
+    """
+    if not domain or account.name == system:
+        return account
+    taken = {mapping.source for mapping in account.mappings}
+    mappings = tuple(
+        SubjectMapping(source, subject)
+        for part, subject in _PARTS.items()
+        if (source := f"$JS.{domain}.API.{part}") not in taken
+    )
+    return replace(account, mappings=account.mappings + mappings) if mappings else account

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.conf.account_options import AccountOptions, ExportOptions, ImportOptions
 from headrace.conf.account_rules import export_for
-from headrace.core.system_services import with_system_services
+from headrace.core.account_defaults import with_system_services
 
 
 def names(account: AccountOptions) -> list[tuple[str, str, bool]]:
