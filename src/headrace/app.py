@@ -161,7 +161,7 @@ def streaming_service(
     # Who runs no streaming does not pay for loading it.
     from headrace.log.committer import InlineCommitter, ThreadCommitter
     from headrace.log.port import SyncPolicy
-    from headrace.log.shared import SharedStore
+    from headrace.log.store import SharedStore
     from headrace.streaming.service import StreamingService
 
     log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")

@@ -10,7 +10,7 @@ In reading order:
 - Opening: `recovery`, `checkpoint_recovery`, `ledger`, `checkpoints`, `damage`; `view` reads beside a
   process that writes.
 - Durability: `committer`, `syncs_in_flight`.
-- Many logs: `store`, `shared` (between processes), `closing`, `staging`, `key_rotation`.
+- Many logs: `store` (also one that processes share), `closing`, `staging`, `key_rotation`.
 - `filesystem`: the calls to the file system, as a port.
 
 Never lives here: a wire, a socket, anything of STAN, JetStream or Spark.

@@ -10,8 +10,7 @@ from stan_harness import DISCOVER, World
 
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import LogClosed, StartError, StorageError
-from headrace.log.shared import SharedStore
-from headrace.log.store import FileStore, MemoryStore
+from headrace.log.store import FileStore, MemoryStore, SharedStore
 from headrace.protocol.stan import ConnectRequest, CtrlMsg, CtrlType
 from headrace.streaming.standby import HEARTBEAT_S, SILENCE_S
 
