@@ -6,11 +6,11 @@ In reading order:
 
 - `service` puts the parts together; `options`, `limits` and `naming` are its rules, `context` is what the
   parts share, `error_texts` and `error_responses` are its error texts.
-- Requests: `clients` (with `owners`), `channels`, `publishing`, `subscribing`, `administration`, `requests`.
+- Requests: `clients`, `channels`, `publishing`, `subscribing`, `administration`, `requests`.
 - Messages on their way: `subscription`, `delivery`, `redelivery`.
 - Stored messages: `spans`, `stored`, `replaying`; `shared_stream` (a channel that is a JetStream stream too).
 - State: `state`, `journal`, `recovery`. More than one server: `partitions`, `standby`.
-- Monitoring: `counters`, `snapshot`. `importing` takes over stores of nats-streaming-server.
+- Monitoring: `snapshot`. `importing` takes over stores of nats-streaming-server.
 
 Source: streaming protocol specification.
 """

@@ -1,13 +1,22 @@
 """Clients: connect (an earlier client of the same ID is asked whether it lives), heartbeats, pings, close.
 
 What becomes of a closed client's subscriptions is `subscribing`'s. Source: streaming specification, 3.
+
+A client ID has an owner: the user who registered it, for as long as it is registered. STAN itself has no
+users: whoever may publish to its subjects may act for any ID. Where the server has users, a request for an ID
+that another one registered is refused. A user is what credentials prove: with one token for all there is
+none, nor where a callout names none. Who asks through another server of a cluster, a leaf node or a gateway
+is not known here and is let through, as everybody is without users: other servers are trusted. An ID that was
+closed, or given up by heartbeats, is free again for everybody.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.core.service import REQUEST_INFO
 from headrace.errors import ProtocolError
+from headrace.protocol.jetstream.headers import value
 from headrace.protocol.stan import (
     ClientInfo,
     CloseRequest,
@@ -19,7 +28,6 @@ from headrace.protocol.stan import (
 )
 from headrace.streaming import error_texts
 from headrace.streaming.naming import is_client_id, is_publishable, shown
-from headrace.streaming.owners import is_anothers, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +122,7 @@ class ClientRegistry:
             self._already_connected(request, delivery.reply)
         elif (old := self._by_id.get(request.client_id)) is None:
             self._register(request, delivery, "Connected")
-        elif is_anothers(old.info, user_of(delivery)):
+        elif _is_anothers(old.info, _user_of(delivery)):
             self._warn_of_another(old, "connect")
             self._already_connected(request, delivery.reply)
         else:
@@ -132,7 +140,7 @@ class ClientRegistry:
 
     def may_act(self, client: RegisteredClient, delivery: Delivery, what: str) -> bool:
         """True if the publisher may act for a client. Another user may not, and gets a log line."""
-        if is_anothers(client.info, user_of(delivery)):
+        if _is_anothers(client.info, _user_of(delivery)):
             self._warn_of_another(client, what)
             return False
         return True
@@ -159,7 +167,7 @@ class ClientRegistry:
             protocol=request.protocol,
             ping_interval=request.ping_interval,
             ping_max_out=request.ping_max_out,
-            owner=user_of(delivery),
+            owner=_user_of(delivery),
         )
         client = self.add(info)
         self._journal.client(info)
@@ -285,3 +293,13 @@ class ClientRegistry:
                 self.close(client)
                 return
         self._next_beat(client)
+
+
+def _user_of(delivery: Delivery) -> bytes:
+    """Return the account and user of a publisher, as the host says it; b"": unknown, or none of the users."""
+    return value(delivery.headers, REQUEST_INFO) if delivery.headers else b""
+
+
+def _is_anothers(info: ClientInfo, user: bytes) -> bool:
+    """True if a client belongs to another user than the one who asks now."""
+    return bool(info.owner) and bool(user) and info.owner != user

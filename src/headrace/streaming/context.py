@@ -1,4 +1,4 @@
-"""The context of the service that its parts share: options, log lines, and the turns it works in.
+"""The context of the service that its parts share: options, log lines, counters, and the turns it works in.
 
 Here is no rule of STAN's.
 """
@@ -60,3 +60,20 @@ class Context(Turns):
         self.adopted: Final = frozenset(map(str.encode, options.adopt))
         """The channels that are JetStream streams too: their limits are the streams'."""
         self.note: Final = note
+
+
+class Counters:
+    """The counters of the service for monitoring."""
+
+    __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs")
+
+    def __init__(self) -> None:
+        self.in_msgs = self.in_bytes = self.out_msgs = self.out_bytes = 0
+
+    def received(self, messages: int, size: int) -> None:
+        self.in_msgs += messages
+        self.in_bytes += size
+
+    def sent(self, messages: int, size: int) -> None:
+        self.out_msgs += messages
+        self.out_bytes += size

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.engine.batches import Gathered
     from headrace.streaming.channels import Channel, ChannelPage
-    from headrace.streaming.context import Context
-    from headrace.streaming.counters import Counters
+    from headrace.streaming.context import Context, Counters
     from headrace.streaming.redelivery import SubscriptionRedelivery
 
     Runner = ChannelSubscription | QueueGroup

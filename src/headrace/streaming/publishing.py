@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from headrace.errors import StorageError
     from headrace.streaming.channels import Channel, Channels
     from headrace.streaming.clients import ClientRegistry
-    from headrace.streaming.context import Context
-    from headrace.streaming.counters import Counters
+    from headrace.streaming.context import Context, Counters
     from headrace.streaming.delivery import Deliverer
     from headrace.streaming.partitions import Owns
 

@@ -15,8 +15,7 @@ from headrace.streaming.context import NS
 from headrace.streaming.naming import shown
 
 if TYPE_CHECKING:
-    from headrace.streaming.context import Context
-    from headrace.streaming.counters import Counters
+    from headrace.streaming.context import Context, Counters
     from headrace.streaming.delivery import Deliverer
     from headrace.streaming.subscription import ChannelSubscription
 

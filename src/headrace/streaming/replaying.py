@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from headrace.log.port import StoredMessage
     from headrace.protocol.replay import Ranges
     from headrace.streaming.channels import Channel, Channels
-    from headrace.streaming.context import Context
-    from headrace.streaming.counters import Counters
+    from headrace.streaming.context import Context, Counters
 
 MOST_REPLAYS: Final = 256
 """The most replays at a time; one more is refused with 429."""

@@ -17,8 +17,7 @@ from headrace.protocol.stan import ADMINISTRATION_PREFIX, COMPATIBLE_VERSION, RE
 from headrace.streaming import error_responses, error_texts
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import ClientRegistry
-from headrace.streaming.context import Context, Notes
-from headrace.streaming.counters import Counters
+from headrace.streaming.context import Context, Counters, Notes
 from headrace.streaming.delivery import Deliverer
 from headrace.streaming.journal import StreamingJournal
 from headrace.streaming.limits import limit_lines
