@@ -85,7 +85,7 @@ def refuse_nested(source: Path, target: Path) -> None:
 
     Raises: SourceUnusable.
     """
-    from headrace.importing.errors import SourceUnusable
+    from headrace.importing.findings import SourceUnusable
 
     first, second = source.resolve(), target.resolve()
     if first.is_relative_to(second) or second.is_relative_to(first):

@@ -1,4 +1,4 @@
-"""Findings: faults that an import has found in a foreign store."""
+"""Faults of a foreign store: findings, which an import reports, and the exceptions that end it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,23 @@ from enum import Enum
 
 from msgspec import Struct
 
-from headrace.errors import on_one_line
+from headrace.errors import HeadraceError, on_one_line
+
+
+class ImportFailed(HeadraceError):
+    """Root of the errors that end an import; the text is one line."""
+
+
+class SourceUnusable(ImportFailed):
+    """The source is no store of the expected kind, or the disk below it fails."""
+
+
+class SourceInUse(ImportFailed):
+    """A server holds the store, or wrote to it while it was read."""
+
+
+class TargetDiverged(ImportFailed):
+    """The target's contents are not a beginning of what would be imported; nothing was changed."""
 
 
 class Severity(Enum):

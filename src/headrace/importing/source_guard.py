@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.importing.errors import SourceInUse, SourceUnusable
+from headrace.importing.findings import SourceInUse, SourceUnusable
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -15,7 +15,7 @@ import pytest
 from headrace.change_log import read_changes
 from headrace.engine.message_blocks import checksum
 from headrace.engine.s2 import Stream, encode_block
-from headrace.importing.errors import SourceUnusable
+from headrace.importing.findings import SourceUnusable
 from headrace.jetstream.importing import block_files
 from headrace.jetstream.importing.crypt import Keys
 from headrace.jetstream.importing.importer import JetStreamImportReport, import_store

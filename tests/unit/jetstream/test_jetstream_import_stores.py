@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.change_log import read_changes
-from headrace.importing.errors import ImportFailed, SourceUnusable
-from headrace.importing.findings import Finding
+from headrace.importing.findings import Finding, ImportFailed, SourceUnusable
 from headrace.jetstream.importing.crypt import Keys, NoKey
 from headrace.jetstream.importing.importer import import_store
 from headrace.jetstream.importing.model import SourceStreamMessage

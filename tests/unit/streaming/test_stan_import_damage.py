@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_import_store import GOLDEN, GOLDEN_NAMES, read_all
 
-from headrace.importing.errors import ImportFailed
+from headrace.importing.findings import ImportFailed
 from headrace.streaming.importing.model import SourceChannelMessage, SourceSubscription
 from headrace.streaming.importing.reader import SourceChannelStore, open_store
 

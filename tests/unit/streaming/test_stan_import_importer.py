@@ -23,8 +23,7 @@ from stan_import_store import (
 )
 
 from headrace.errors import LogError, StorageError
-from headrace.importing.errors import ImportFailed, SourceInUse, TargetDiverged
-from headrace.importing.findings import Severity
+from headrace.importing.findings import ImportFailed, Severity, SourceInUse, TargetDiverged
 from headrace.log.port import MessageLog, NewMessage, StoredMessage
 from headrace.log.store import FileStore, LogStore, MemoryStore
 from headrace.protocol.stan import ServerInfo, SubState

@@ -20,8 +20,7 @@ from stan_import_store import (
     write_server,
 )
 
-from headrace.importing.errors import SourceInUse, SourceUnusable
-from headrace.importing.findings import Finding, Severity
+from headrace.importing.findings import Finding, Severity, SourceInUse, SourceUnusable
 from headrace.importing.source_guard import LOCK_FILE, SourceGuard
 from headrace.protocol.stan import ClientDelete, MsgProto
 from headrace.streaming.importing.checksums import CASTAGNOLI, IEEE, KOOPMAN, Checksum

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine import message_blocks
 from headrace.engine.s2 import Stream
-from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Severity
+from headrace.importing.findings import Finding, Severity, SourceUnusable
 from headrace.jetstream.importing.crypt import WrongKey
 from headrace.jetstream.importing.detecting import MESSAGES
 from headrace.jetstream.importing.stream_index import Varints

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from headrace.importing.errors import ImportFailed
+from headrace.importing.findings import ImportFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from headrace.engine import message_blocks
-from headrace.importing.errors import ImportFailed
-from headrace.importing.findings import Severity
+from headrace.importing.findings import ImportFailed, Severity
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.crypt import KEY_FILE, WrongKey
 from headrace.jetstream.importing.detecting import META

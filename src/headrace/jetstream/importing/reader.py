@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Severity
+from headrace.importing.findings import Finding, Severity, SourceUnusable
 from headrace.jetstream.importing.block_files import BlockFiles
 from headrace.jetstream.importing.consumers import CONSUMERS, ConsumerFiles
 from headrace.jetstream.importing.detecting import HOME, find_streams

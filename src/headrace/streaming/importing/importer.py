@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace.importing.errors import TargetDiverged
-from headrace.importing.findings import Finding, ImportOutcome, Severity
+from headrace.importing.findings import Finding, ImportOutcome, Severity, TargetDiverged
 from headrace.importing.progress import ImportMeter
 from headrace.log.port import NewMessage
 from headrace.streaming.importing.state_conversion import convert_state

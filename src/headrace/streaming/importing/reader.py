@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from headrace.errors import ProtocolError
-from headrace.importing.errors import SourceUnusable
-from headrace.importing.findings import Finding, Severity
+from headrace.importing.findings import Finding, Severity, SourceUnusable
 from headrace.protocol.stan import ClientInfo, ServerInfo
 from headrace.streaming.importing.checksums import Checksum, detect
 from headrace.streaming.importing.detecting import SERVER_FILE, SUBSCRIPTIONS_FILE

@@ -15,7 +15,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.importing.errors import SourceUnusable
+from headrace.importing.findings import SourceUnusable
 
 if TYPE_CHECKING:
     from pathlib import Path

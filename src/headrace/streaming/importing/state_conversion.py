@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.importing.errors import ImportFailed
-from headrace.importing.findings import Finding, Severity
+from headrace.importing.findings import Finding, ImportFailed, Severity
 from headrace.protocol.stan import ServerInfo, SubState
 from headrace.streaming.importing.model import SourceSubscription
 from headrace.streaming.state import ServiceState, SubscriptionRecord
