@@ -1,15 +1,19 @@
-"""The limit on connections of one address that have not said yet who they are.
+"""The limits on those who have not said yet who they are: connections of one address, handshakes in a second.
 
-Here lives the count. One address can otherwise take every connection the server may have without a single
-password: each is free to wait for the authentication timeout. Never lives here: what a refused client hears.
+Here lives counting. One address can otherwise take every connection the server may have without a single
+password: each is free to wait for the authentication timeout. Never lives here: sockets, timers, what a
+refused client hears. Source of the rate: `connection_rate_limit` of the Go server 2.15.1: windows of one
+second, each begun by the first handshake after the one before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
     class Waiting(Protocol):
@@ -25,6 +29,9 @@ refused as if the server were full."""
 
 ALWAYS_ADMITTED: Final = 100
 """Connections of one address that may wait in any case: clients that come back all at once are no attack."""
+
+WINDOW: Final = 1.0
+"""Seconds in which handshakes are counted."""
 
 
 class Admission:
@@ -50,3 +57,34 @@ class Admission:
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
+
+
+class HandshakeRate:
+    """The limit on handshakes in a window of time. `limit` handshakes a window; 0 is no limit."""
+
+    __slots__ = ("_clock", "_count", "_end", "_rejected", "limit")
+
+    def __init__(self, limit: int, clock: Callable[[], float] = monotonic) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._count = 0
+        self._end = 0.0
+        self._rejected = 0
+
+    def allows(self) -> bool:
+        """Count a handshake; True if it may begin now."""
+        if not self.limit:
+            return True
+        now = self._clock()
+        if now > self._end:
+            self._count, self._end = 0, now + WINDOW
+        self._count += 1
+        if self._count <= self.limit:
+            return True
+        self._rejected += 1
+        return False
+
+    def take_rejected(self) -> int:
+        """Return the number of handshakes that were turned away since the last call."""
+        rejected, self._rejected = self._rejected, 0
+        return rejected

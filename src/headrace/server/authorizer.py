@@ -31,8 +31,7 @@ from headrace.protocol.jwt.claims import ClientClaims, ServerClaims, UserClaims
 from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
 from headrace.protocol.nkeys import KeyKind
 from headrace.server.auth import Identity, authentication_timeout
-from headrace.server.callout_client import CalloutClient
-from headrace.server.callout_tls import tls_claims
+from headrace.server.callout_client import CalloutClient, tls_claims
 from headrace.server.claims_service import ClaimsService
 from headrace.server.operator_mode import OperatorMode
 

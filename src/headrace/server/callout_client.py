@@ -1,7 +1,9 @@
 """The way of a question to the service that decides about users, and of its answer back.
 
-Here live publishing and waiting, in one account. Never lives here: what is asked and what an answer means
-(`core.callout`). An answer that comes late, twice or to nobody's question is nobody's.
+Here live publishing and waiting, in one account, and the form in which a question describes a client's TLS
+connection (nats-server 2.15.1: names of versions and ciphers as Go's library has them). Never lives here:
+what is asked and what an answer means (`core.callout`). An answer that comes late, twice or to nobody's
+question is nobody's.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.callout import SUBJECT
+from headrace.protocol.jwt.claims import TLSClaims
 from headrace.server.services import ServiceHost
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.core.callout import CalloutRequest
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
-    from headrace.server.port import Runtime
+    from headrace.server.port import Applicant, Runtime
 
 _TOKEN_BYTES: Final = 12  # of randomness in an inbox: too many to guess
 
@@ -85,3 +88,18 @@ def _headers(lines: tuple[tuple[str, str], ...]) -> bytes:
     if not lines:
         return b""
     return "".join(["NATS/1.0\r\n", *(f"{name}: {value}\r\n" for name, value in lines), "\r\n"]).encode()
+
+
+def tls_claims(session: Applicant) -> TLSClaims | None:
+    """Return the TLS claims of a connection; None without TLS.
+
+    Certificates are those that were verified, the client's first.
+    """
+    if not session.tls_version:
+        return None
+    from ssl import DER_cert_to_PEM_cert  # loaded already: there is a TLS connection
+
+    chain = tuple(DER_cert_to_PEM_cert(raw) for raw in session.credentials.peer_certificates)
+    return TLSClaims(
+        version=session.tls_version, cipher=session.tls_cipher, verified_chains=(chain,) if chain else ()
+    )

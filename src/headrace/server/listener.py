@@ -25,7 +25,7 @@ from headrace.server.acceptor import (
     unmapped,
 )
 from headrace.server.access import Access
-from headrace.server.throttle import WINDOW, HandshakeRate
+from headrace.server.admission import WINDOW, HandshakeRate
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from headrace.server.monitor.jetstream import section
 from headrace.server.monitor.jsz import STREAMS_PER_STEP, account_jsz_steps, jsz, jsz_steps
 from headrace.server.monitor.metrics import metrics
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.queues import ipqueuesz
+from headrace.server.monitor.runtime import ipqueuesz
 from headrace.server.monitor.source import AccountSnapshot, SublistSnapshot
 from headrace.server.monitor.varz import varz
 

@@ -19,9 +19,8 @@ from harness.certificates import Authority
 from harness.responder import GOOD, HOUR, REVOKED, UNKNOWN, answer, key_of
 from headrace.conf.options import OCSPCacheOptions
 from headrace.conf.tls_options import OCSPPeerOptions
-from headrace.server.ocsp import answers, cache
-from headrace.server.ocsp.answers import AnswerError, CertificateStatus, DelegationError, now_utc, read
-from headrace.server.ocsp.cache import Cache
+from headrace.server.ocsp import answers
+from headrace.server.ocsp.answers import AnswerError, Cache, CertificateStatus, DelegationError, now_utc, read
 from headrace.server.ocsp.chains import Certificate, CheckedCertificate, links
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ def test_nobody_is_asked_about_the_last_of_a_chain_or_without_http(
 
 
 def test_cache_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAX_ANSWERS", 2)
+    monkeypatch.setattr(answers, "MAX_ANSWERS", 2)
     kept = Cache(OCSPCacheOptions())
     for name in ("a", "b", "a", "c"):
         kept.put((name, ""), CertificateStatus(answers.GOOD, NOW, None))

@@ -26,7 +26,7 @@ from headrace.server.monitor.index import index
 from headrace.server.monitor.jsz import jsz, jsz_steps
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.queues import ipqueuesz
+from headrace.server.monitor.runtime import ipqueuesz
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
 from headrace.server.monitor.varz import varz

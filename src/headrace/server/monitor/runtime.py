@@ -1,7 +1,9 @@
-"""`/stacksz` and `/debug/vars`: the process itself, for who looks for a mistake in it.
+"""`/stacksz`, `/debug/vars` and `/ipqueuesz`: the process itself, for who looks for a mistake in it.
 
-Here lives what Python knows of its threads, tasks and memory. Never lives here: values of variables, and what
-stood on the command line beside the program: either may be a secret.
+Here lives what Python knows of its threads, tasks and memory, and what waits to be dealt with. Queues have
+the names that the Go server gives to those of its own that this server has too: most of what waits there
+between threads is one turn of the event loop here. Never lives here: values of variables, and what stood on
+the command line beside the program: either may be a secret.
 """
 
 from __future__ import annotations
@@ -16,8 +18,12 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from headrace.engine.memory import live_objects
+from headrace.server.monitor import query as options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import MonitorSource
 
 
@@ -54,3 +60,25 @@ def variables(source: MonitorSource) -> dict[str, object]:
         },
         "engine": live_objects(),
     }
+
+
+def ipqueuesz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
+    """The document: queues by name; empty ones only with `all`, `queues` is part of the names.
+
+    Raises: QueryError for an option that cannot be understood.
+    """
+    shows_all, part = options.boolean(query, "all"), query.get("queues", "")
+    return {
+        name: {"pending": pending}
+        for name, pending in _queues(source.jetstream())
+        if (pending or shows_all) and part in name
+    }
+
+
+def _queues(stats: JetStreamStats | None) -> Iterator[tuple[str, int]]:
+    if stats is None:
+        return
+    yield "JetStream API queue", stats.api_inflight
+    for account in stats.accounts:
+        for stream in account.streams:
+            yield f"[ACC:{account.name}] stream '{stream.name}' messages", stream.waiting

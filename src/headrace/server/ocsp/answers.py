@@ -1,7 +1,8 @@
-"""An OCSP answer: whether it is about this certificate, from whom it may be, and until when it holds.
+"""OCSP answers: whether one is about this certificate, from whom it may be, until when it holds; and the
+cache, so that a certificate is asked about once while an answer holds.
 
 No socket, no clock. Source: RFC 6960; what is taken and refused compared with the Go server 2.15.1, which
-takes an answer about another certificate of the same authority, too.
+takes an answer about another certificate of the same authority, too; also what counts as a hit of the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
 from msgspec import Struct
 
+from headrace.server.monitor.source import OCSPCacheSnapshot
+
 if TYPE_CHECKING:
+    from headrace.conf.options import OCSPCacheOptions
     from headrace.conf.tls_options import OCSPPeerOptions
     from headrace.server.ocsp.chains import CheckedCertificate
 
@@ -166,3 +170,59 @@ def _verify(response: ocsp.OCSPResponse, signer: x509.Certificate) -> None:
 
 def now_utc() -> datetime:
     return datetime.now(UTC)
+
+
+MAX_ANSWERS: Final = 10_000
+"""One more, and the oldest is forgotten."""
+
+_Key = tuple[str, str]
+
+
+class Cache:
+    """The remembered answers of responders, by certificate and authority."""
+
+    def __init__(self, options: OCSPCacheOptions) -> None:
+        self._options = options
+        self._answers: dict[_Key, CertificateStatus] = {}
+        self._hits = self._misses = 0
+
+    def use(self, options: OCSPCacheOptions) -> None:
+        self._options = options
+        if not options.keeps:
+            self._answers.clear()
+
+    def get(self, key: _Key) -> CertificateStatus | None:
+        """Return a remembered answer, also one that is too old: the caller says so by `outlived`."""
+        answer = self._answers.get(key)
+        if self._options.keeps:
+            self._hits += answer is not None
+            self._misses += answer is None
+        return answer
+
+    def outlived(self, key: _Key) -> None:
+        """Count a cached answer that does not hold any more as a miss."""
+        self._hits -= 1
+        self._misses += 1
+        if not (self._options.preserve_revoked and self._answers[key].status == REVOKED):
+            del self._answers[key]
+
+    def put(self, key: _Key, answer: CertificateStatus) -> None:
+        if not self._options.keeps:
+            return
+        self._answers.pop(key, None)
+        self._answers[key] = answer
+        if len(self._answers) > MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+
+    def snapshot(self) -> OCSPCacheSnapshot | None:
+        """Return the counts for monitoring; None: no answer is remembered."""
+        if not self._options.keeps:
+            return None
+        statuses = [answer.status for answer in self._answers.values()]
+        return OCSPCacheSnapshot(
+            hits=self._hits,
+            misses=self._misses,
+            revoked=statuses.count(REVOKED),
+            good=statuses.count(GOOD),
+            unknown=statuses.count(UNKNOWN),
+        )

@@ -12,8 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.server.handshakes import PeerRefused
-from headrace.server.ocsp.answers import REVOKED, UNKNOWN, AnswerError, DelegationError, now_utc, read
-from headrace.server.ocsp.cache import Cache
+from headrace.server.ocsp.answers import REVOKED, UNKNOWN, AnswerError, Cache, DelegationError, now_utc, read
 from headrace.server.ocsp.chains import Certificate, Chains, links
 from headrace.server.ocsp.responders import Responders, UnreachableError
 

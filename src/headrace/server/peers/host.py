@@ -10,17 +10,16 @@ import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple
 
 from headrace import limits
 from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
+from headrace.server.acceptor import Acceptor
 from headrace.server.listener import bind
 from headrace.server.peers.addresses import is_wildcard, machine_addresses, reachable_host
 from headrace.server.peers.connection import PeerConnection
-from headrace.server.peers.dialing import DialError, connect
-from headrace.server.peers.listener import PeerListener
-from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
+from headrace.server.peers.opening import DialError, connect, open_over_asyncio, open_over_epoll
 
 if TYPE_CHECKING:
     import socket
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
     from headrace.server.peers.port import PeersServer
+    from headrace.server.port import Runtime
     from headrace.server.tls_contexts import Contexts, PortTLS
-
 
 _LOOK: Final = 0.001
 
@@ -293,3 +292,16 @@ class PeerHost(ABC, Generic[SessionT]):
         if self.listener is None or port != self.port:
             return False
         return host in machine_addresses() if is_wildcard(self.host) else host == self.host
+
+
+class PeerListener(Acceptor):
+    """Hands each connection to the host of its kind."""
+
+    def __init__(self, server: Runtime, peers: PeerHost[Any], sock: socket.socket, host: str) -> None:
+        super().__init__(server, sock, host)
+        self._peers = peers
+
+    def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        work = self._peers.accepted(sock, address)
+        if work is not None:
+            self._run(work, sock)

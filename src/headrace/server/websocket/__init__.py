@@ -2,7 +2,7 @@
 
 HTTP, frames and compression are the `websockets` package's, without its sockets. Here lives what ties it to
 the engine: the port (`listener`, `access`), who may upgrade (`request`, `handshake`), the bytes after it
-(`transport`, `deflate`, `closing`), the connections that are carried (`connections`), and those that this
+(`transport`, `deflate`), the connections that are carried (`connections`), and those that this
 server begins (`dialing`).
 
 Cost: loaded only where a configuration has a `websocket` block.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.server.throttle import HandshakeRate
+from headrace.server.admission import HandshakeRate
 
 
 class Clock:
