@@ -3,7 +3,7 @@ means.
 
 - `request` is one request from its bytes to its answer; `contexts` is what rules are told of an account,
   `infos` the StreamInfo and ConsumerInfo of answers, `paging` cuts lists into parts.
-- `streams`, `consumers`, `messages`, `backup`, `account` and `cluster` have the requests about each.
+- `streams`, `consumers`, `messages`, `backup` and `account` have the requests about each.
 
 Never here: the rules of configurations, or what a stream or a consumer does.
 """

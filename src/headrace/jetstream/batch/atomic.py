@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, SEQUENCE
-from headrace.jetstream.batch.staging import Staged
+from headrace.jetstream.stream.acceptance import Stored
 from headrace.jetstream.stream.features import Feature
 from headrace.jetstream.stream.publication import Duplicate, PublicationKind
+from headrace.log.port import StoredMessage
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
@@ -27,6 +28,54 @@ if TYPE_CHECKING:
 
 _WITH_LAST: Final = b"1"
 _WITHOUT_LAST: Final = b"eob"
+
+
+class Staged(Stored):
+    """The stored messages, and those of one batch that were judged so far as if they were stored.
+
+    Each message is judged against the log and those before it in its batch, by the rows of `stream.checks`
+    that concern batches. Source: JetStream specification, 3 and 8; compared with the Go server 2.15.1.
+    """
+
+    def __init__(self, stream: StreamPort, account: AccountPort) -> None:
+        super().__init__(stream, account)
+        self._acceptance = stream.acceptance
+        self._first = stream.log.state().last_sequence
+        self._messages: dict[bytes, StoredMessage] = {}
+        """The last one of each subject."""
+        self._ids: set[bytes] = set()
+
+    def judge(self, kind: PublicationKind, p: Publication) -> None:
+        """The log holds everything that was received before. Raises: ApiError, Duplicate, StorageError."""
+        self._acceptance.judge(kind, p, self)
+        self._messages[p.subject] = StoredMessage(0, 0, p.subject, b"", p.headers, p.payload)
+        if p.msg_id:
+            self._ids.add(p.msg_id)
+        self.count += 1
+
+    @property
+    def last_sequence(self) -> int:
+        return self._first + self.count
+
+    def last_of(self, subject: bytes) -> int:
+        """Return the last sequence of a subject.
+
+        Raises: ApiError 10164 for one that the batch has written to.
+        """
+        if subject in self._messages:
+            raise ApiError(10164)
+        return super().last_of(subject)
+
+    def last(self, subject: bytes) -> StoredMessage | None:
+        return self._messages.get(subject) or super().last(subject)
+
+    def is_of_batch(self, subject: bytes) -> bool:
+        return subject in self._messages
+
+    def find(self, msg_id: bytes) -> None:
+        if msg_id in self._ids:
+            raise ApiError(10201)
+        super().find(msg_id)
 
 
 class _Batch:
