@@ -2,7 +2,7 @@
 
 Machines without a socket, an event loop or a clock of their own. In reading order:
 
-- `port`, `leaf_port`, `gateway_port`: what the machines are given by the server. `session`, `attempts`,
+- `port`, `leaf_port`: what the machines are given by the server. `session`, `attempts`,
   `compression`, `names`: what connections of all kinds share.
 - Routes: `route` (one connection) in a `dialect`; `registration`, `registry`, `route_accounts`,
   `client_addresses`, `rules`, `soliciting`, `gossip`, `bridge`, `duplicates`, `reconfiguration` and

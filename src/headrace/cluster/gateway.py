@@ -29,8 +29,7 @@ from headrace.protocol.peers import (
 )
 
 if TYPE_CHECKING:
-    from headrace.cluster.gateway_port import GatewayPort
-    from headrace.cluster.port import Wire
+    from headrace.cluster.port import GatewayPort, Wire
     from headrace.cluster.remote_cluster import RemoteCluster
     from headrace.conf.peer_options import GatewayOptions, PeerURL
     from headrace.engine.interest import Interest

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.cluster.gateway import GatewaySession
-    from headrace.cluster.gateway_port import GatewayPort
+    from headrace.cluster.port import GatewayPort
     from headrace.cluster.route import RouteSession
 
 

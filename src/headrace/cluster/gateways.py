@@ -28,8 +28,7 @@ from headrace.engine.reasons import CloseReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.cluster.gateway_port import GatewayPort
-    from headrace.cluster.port import Wire
+    from headrace.cluster.port import GatewayPort, Wire
     from headrace.conf.peer_options import GatewayOptions, PeerURL
     from headrace.core.service import Timer
     from headrace.protocol.peers import PeerInfo

@@ -199,3 +199,22 @@ class Port(ClusterHost, Protocol[SessionT_contra]):
 
     def peers_changed(self) -> None:
         """Tell clients that `Mesh.addresses` have changed."""
+
+
+class GatewayPort(ClusterHost, Protocol[SessionT_contra]):
+    """The server as `Gateways` sees it."""
+
+    def dial(
+        self,
+        gateway: str,
+        address: Address,
+        connected: Callable[[Wire], SessionT_contra | None],
+        failed: Callable[[str | None], object],
+    ) -> None:
+        """Connect to a server of a cluster, with TLS if that has it, else as `Port.dial`."""
+
+    def is_taken(self, server_name: str) -> bool:
+        """Return True for the name of this server, or of another one of its cluster."""
+
+    def tell_routes(self, line: bytes) -> None:
+        """Send a line to every other server of the cluster, once to each."""

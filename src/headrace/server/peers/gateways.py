@@ -61,7 +61,7 @@ class GatewayHost(PeerHost[GatewaySession]):
 
 
 class GatewaysPort(MachinePort[GatewaySession]):
-    """The server as its gateways see it: `headrace.cluster.gateway_port.GatewayPort`."""
+    """The server as its gateways see it: `headrace.cluster.port.GatewayPort`."""
 
     _host: GatewayHost
 
