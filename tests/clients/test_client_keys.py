@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from harness.processes import NATS_SERVER, ServerProcess
+from headrace.client.address import read_credentials_file, read_seed_file
 from headrace.client.blocking import connect
 from headrace.client.errors import CredentialsError, ServerError
 from headrace.client.options import ConnectOptions
-from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.protocol.nkeys import KeyKind, encode_public
 
 if TYPE_CHECKING:

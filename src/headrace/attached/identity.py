@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.client.address import Credentials
+from headrace.client.address import Credentials, read_credentials_file, read_seed_file
 from headrace.client.errors import CredentialsError, TLSFileError
-from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.client.tls import client_context
 from headrace.errors import StartError
 

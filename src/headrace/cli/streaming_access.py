@@ -75,8 +75,7 @@ def connected(options: argparse.Namespace) -> Iterator[Connection]:
 
 
 def _credentials(options: argparse.Namespace) -> Credentials | None:
-    from headrace.client.address import Credentials
-    from headrace.client.signing import read_credentials_file, read_seed_file
+    from headrace.client.address import Credentials, read_credentials_file, read_seed_file
 
     ways = [name for name in ("user", "token", "creds", "nkey") if getattr(options, name) is not None]
     if len(ways) > 1:

@@ -4,7 +4,7 @@ In reading order:
 
 - The protocol without a socket: `machine` (one connection: bytes and calls in; bytes, messages and events
   out), over `codec` and `headers` (the wire) and `server_info` (INFO); `subscriptions` outlive a connection.
-- Where to, and as whom: `address`, `options`, `contexts`, `signing`, `tls`; `errors`; `retries` after an
+- Where to, and as whom: `address`, `options`, `contexts`, `tls`; `errors`; `retries` after an
   outage.
 - `blocking`: the blocking client, over a machine and `transport` (a socket with time limits), which
   `handshake` opens. `headrace.attached` is the same over asyncio.

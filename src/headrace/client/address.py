@@ -1,18 +1,21 @@
-"""The address of a server, and the credentials for it, read from a NATS URL.
+"""The address of a server, and the credentials for it: of a NATS URL, a credentials file, a file with a seed.
 
 Shapes: `nats://host:4222`, `tls://host`, `host`, `nats://user:password@host`, `nats://token@host`,
-`[::1]:4222`; several with commas between them. Text in, frozen data out; nothing is looked up.
+`[::1]:4222`; several with commas between them. Frozen data out; nothing is looked up. What is in the files,
+and how a nonce is signed, is `headrace.protocol.user_seeds`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from headrace import limits
-from headrace.client.errors import AddressError
+from headrace.client.errors import AddressError, CredentialsError
+from headrace.protocol.user_seeds import SeedError, find_seed, read_credentials
 from headrace.structures import Discreet
 
 DEFAULT_URL: Final = f"nats://127.0.0.1:{limits.DEFAULT_PORT}"
@@ -87,3 +90,29 @@ def parse_addresses(urls: str) -> tuple[ServerAddress, ...]:
 def _without_userinfo(url: str) -> str:
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def read_credentials_file(path: str | Path) -> Credentials:
+    """The JWT and the seed of a `.creds` file. Raises: CredentialsError, never showing a secret."""
+    try:
+        jwt, seed = read_credentials(_text(path), str(path))
+    except SeedError as error:
+        raise CredentialsError(str(error)) from None
+    return Credentials(jwt=jwt, seed=seed)
+
+
+def read_seed_file(path: str | Path) -> Credentials:
+    """The seed in a file with nothing else but comments. Raises: CredentialsError, never showing a secret."""
+    try:
+        return Credentials(seed=find_seed(_text(path), str(path)))
+    except SeedError as error:
+        raise CredentialsError(str(error)) from None
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise CredentialsError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"{path} is not a text file") from error

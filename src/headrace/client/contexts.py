@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from headrace.client.address import Credentials
+from headrace.client.address import Credentials, read_credentials_file, read_seed_file
 from headrace.client.errors import CredentialsError
-from headrace.client.signing import read_credentials_file, read_seed_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from headrace.client.address import DEFAULT_URL, Credentials, ServerAddress, parse_addresses
-from headrace.client.signing import read_credentials_file
+from headrace.client.address import (
+    DEFAULT_URL,
+    Credentials,
+    ServerAddress,
+    parse_addresses,
+    read_credentials_file,
+)
 
 if TYPE_CHECKING:
     import ssl
