@@ -1,7 +1,6 @@
 """`/accountz`: the names of all accounts, or one account with what it exports, imports and maps.
 
-Field names and order are the Go server's. Its own exports and imports of system services are not listed,
-since there are none here.
+Field names and order are the Go server's; exports and imports of system services are listed, too.
 """
 
 from __future__ import annotations
