@@ -219,7 +219,7 @@ def connection_document(
 def _peer_certificates(connection: ConnectionSnapshot) -> list[dict[str, str]] | None:
     if not connection.peer_certificates:
         return None
-    from headrace.server.monitor.peers import certificate_document
+    from headrace.server.monitor.certificates import certificate_document
 
     return [certificate_document(der) for der in connection.peer_certificates]
 

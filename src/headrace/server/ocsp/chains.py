@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID
 from msgspec import Struct
 
-from headrace.server.monitor.peers import subject_text
+from headrace.server.monitor.certificates import subject_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

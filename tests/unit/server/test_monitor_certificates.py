@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from headrace.server.monitor.peers import subject_text
+from headrace.server.monitor.certificates import subject_text
 
 CN, EMAIL, DC = NameOID.COMMON_NAME, NameOID.EMAIL_ADDRESS, NameOID.DOMAIN_COMPONENT
 ORG, UNIT, COUNTRY = NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME, NameOID.COUNTRY_NAME

@@ -1,6 +1,6 @@
-"""A client's certificate as `/connz?auth=1` shows it.
+"""A client's certificate as `/connz?auth=1` shows it, and the names in certificates as texts.
 
-Here live the document and the writing of names. Never lives here: what a name gives a client.
+Never lives here: what a name gives a client.
 Source: the Go server 2.15.1, whose order of a name's parts and way to write them these are.
 """
 
