@@ -6,7 +6,7 @@
 - `routes`, `leafs` and `gateways` are the three kinds; `leaf_port` is the server as leaf links see
   it, `leaf_users` are the users of leaf nodes,
   `leaf_websocket` reaches a hub over WebSocket.
-- `snapshots` and `gateway_snapshots` are what monitoring is shown.
+- `snapshots` are what monitoring is shown.
 
 Never lives here: the protocol (`headrace.cluster`), or how bytes are read (`headrace.engine`).
 """

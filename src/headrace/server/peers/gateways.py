@@ -51,7 +51,7 @@ class GatewayHost(PeerHost[GatewaySession]):
 
     def snapshot(self) -> GatewaysSnapshot:
         """The gateways as monitoring shows them."""
-        from headrace.server.peers.gateway_snapshots import gateways_snapshot  # only who is asked loads it
+        from headrace.server.peers.snapshots import gateways_snapshot  # only who is asked loads it
 
         return gateways_snapshot(self)
 
