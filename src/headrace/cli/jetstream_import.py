@@ -74,9 +74,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _import(options: argparse.Namespace, told: Told) -> JetStreamImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.jetstream.importing.crypt import Keys
-    from headrace.jetstream.importing.importer import import_store
+    from headrace.jetstream.importing.importer import import_store, opened_target
     from headrace.jetstream.importing.reader import open_store
-    from headrace.jetstream.importing.target import opened_target
 
     imports.refuse_nested(options.source, options.dir)
     secrets = [_secret(path) for path in (options.key_file, options.prev_key_file) if path is not None]

@@ -1,12 +1,18 @@
-"""Fills a log store with what a store of nats-server holds.
+"""Fills a new log store with what a store of nats-server holds.
 
 Messages keep their sequences and times, what is gone stays gone, consumers are where they were. The streams
 are written first, then what their account remembers of them; who calls makes the result visible when all is
 durable. What a server without replicas cannot have is changed: every stream and consumer has one replica.
+
+    NEW/jetstream.importing/   while it goes on; a server does not start beside it
+    NEW/jetstream/             the whole of it, from one moment to the next
+
+A run that was cut off leaves the first; the next one empties it and begins again.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -16,6 +22,7 @@ from headrace.change_log import snapshot
 from headrace.importing.findings import Finding, ImportOutcome, Severity
 from headrace.importing.progress import ImportMeter
 from headrace.jetstream.assets import state_log, stream_log
+from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 from headrace.jetstream.importing.raft_consumers import RaftRecovery
 from headrace.jetstream.importing.source_positions import SourcePosition
 from headrace.jetstream.sourcing.origin import index_name, noted
@@ -25,16 +32,20 @@ from headrace.jetstream.state.records import AccountState, consumer_record, stre
 from headrace.jetstream.stream.stream import log_limits
 from headrace.jetstream.stream.ttl import message_ttl
 from headrace.log.port import Limits, NewMessage
+from headrace.log.staging import Staging
+from headrace.log.store import FileStore
 from headrace.protocol.jetstream.configs import RetentionPolicy
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.subjects.grammar import is_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from headrace.importing.progress import ImportProgress
     from headrace.jetstream.importing.model import SourceStreamMessage
     from headrace.jetstream.importing.reader import SourceStream, SourceStreamStore
+    from headrace.log.encryption import Cipher
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
 
@@ -42,6 +53,35 @@ _BATCH_MESSAGES: Final = 512
 _BATCH_BYTES: Final = 1 << 20
 _SHOWN: Final = 40
 """Bytes of an impossible subject."""
+
+
+class Target:
+    """The store that an import fills. `store` is empty at first."""
+
+    def __init__(self, staging: Staging, store: FileStore) -> None:
+        self.store: Final = store
+        self._staging = staging
+
+    def publish(self) -> None:
+        """Publish the written store, which must be durable. Raises: LogError."""
+        self.store.close()
+        self._staging.publish()
+
+
+@contextmanager
+def opened_target(directory: Path, cipher: Cipher | None = None) -> Iterator[Target]:
+    """Open the store that an import fills, for a block.
+
+    `directory`: the `store_dir` of the new server. Raises: StoreTaken, StoreLocked, StorageError.
+    """
+    with Staging(directory / HOME, directory / UNFINISHED) as staging:
+        store = FileStore(staging.directory, cipher=cipher)
+        try:
+            for name in store.names():
+                store.remove(name)
+            yield Target(staging, store)
+        finally:
+            store.close()
 
 
 class StreamReport(Struct):
