@@ -1,8 +1,7 @@
 """Every exception Headrace raises on purpose, as one tree.
 
-Here live exception classes and nothing else. An error that has a form on the wire carries it
-(`wire_text`); an error about a file carries the position. Peers' mistakes never print tracebacks:
-the edge that catches one of these logs its text as one line.
+Here live exception classes and nothing else. An error about a configuration file carries the position. Peers'
+mistakes never print tracebacks: the edge that catches one of these logs its text as one line.
 """
 
 from __future__ import annotations

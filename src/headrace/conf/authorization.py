@@ -1,8 +1,8 @@
 """The blocks that say who may connect: `authorization` (a token, a single user, or a list of users, and their
 permissions) and `proxies`, which are believed when they sign for the connections that they pass on.
 
-Here lives their reading. Never lives here: what may stand together (`credentials`), checking of credentials
-and of signatures (`headrace.server`).
+Here lives their reading. Never lives here: what may stand together (`account_options.check_credentials`),
+checking of credentials and of signatures (`headrace.server`).
 
 No message here shows a password or token.
 """

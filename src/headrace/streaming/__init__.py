@@ -4,7 +4,7 @@ A machine: deliveries and time in, publications out. No socket, no thread, no fi
 
 In reading order:
 
-- `service` puts the parts together; `options`, `limits` and `naming` are its rules, `context` is what the
+- `service` puts the parts together; `limits` and `naming` are its rules, `context` is what the
   parts share, `error_texts` and `error_responses` are its error texts.
 - Requests: `clients`, `channels`, `publishing`, `subscribing`, `administration`, `requests`.
 - Messages on their way: `subscription`, `delivery`, `redelivery`.
