@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 from functools import cache
 
 import pytest
 from msgspec import Struct
 from source_tree import modules
 
-from headrace.conf import (
-    account_options,
-    jetstream_options,
-    leaf_options,
-    operator_options,
-    options,
-    peer_options,
-    streaming_options,
-    tls_options,
-    websocket_options,
-)
+import headrace.conf
 
 STRUCTURES = [
     kind
-    for module in (
-        *(options, account_options, peer_options, leaf_options, operator_options),
-        *(jetstream_options, streaming_options, tls_options, websocket_options),
-    )
+    for found in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf.")
+    if found.name.endswith("options")
+    for module in [importlib.import_module(found.name)]
     for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, Struct) and kind.__module__ == module.__name__
 ]
