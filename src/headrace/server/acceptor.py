@@ -16,6 +16,7 @@ from errno import EMFILE
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
+from headrace.limits import DEFAULT_HOST
 from headrace.protocol.info import address_text
 from headrace.server.peers.addresses import is_wildcard
 
@@ -39,8 +40,8 @@ late can still be opened; at most one of eight that the process may have."""
 class Accepting:
     """A bound socket whose connections are accepted; subclasses say what `_open` does with one.
 
-    `host`: the address as it is configured. `kept`: descriptors of the process that must stay free, however
-    many connections wait.
+    `host`: the address as it is configured; "" is every address. `kept`: descriptors of the process that must
+    stay free, however many connections wait.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Accepting:
         self._sock = sock
         self._kept = kept
         self._ceiling = sys.maxsize
-        self.host: str = host if is_wildcard(host) else self._sock.getsockname()[0]
+        self.host: str = (host or DEFAULT_HOST) if is_wildcard(host) else self._sock.getsockname()[0]
         self.port: int = self._sock.getsockname()[1]
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:

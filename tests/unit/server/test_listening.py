@@ -8,15 +8,18 @@ import json
 import re
 import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from headrace import Options, Server, limits
+from headrace.conf.leaf_options import LeafNodeOptions
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.conf.streaming_options import NATSServerOptions, StreamingOptions
 from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
 from headrace.server.acceptor import unmapped
+from headrace.server.files import ports_of
 from headrace.server.listener import bind
 
 
@@ -145,6 +148,25 @@ def test_a_host_that_means_every_address_has_those_of_both_kinds(host: str, tran
                 client.close()
 
     asyncio.run(main())
+
+
+def test_no_host_means_every_address() -> None:
+    """Of ports whose options are made in Python; files and the client port have the default in its place."""
+    options = Options(
+        host="127.0.0.1",
+        port=-1,
+        websocket=WebSocketOptions(host="", port=-1, no_tls=True),
+        cluster=ClusterOptions(name="C", host="", port=-1),
+        leafnodes=LeafNodeOptions(host="", port=-1),
+    )
+
+    async def main() -> dict[str, list[str]]:
+        async with Server(options) as server:
+            return ports_of(server)
+
+    hosts = {name: urlsplit(url).hostname for name, [url] in asyncio.run(main()).items()}
+
+    assert hosts == dict.fromkeys(("nats", "cluster", "websocket", "leafnodes"), "127.0.0.1")
 
 
 def read_page(host: str, port: int, path: str) -> Any:
