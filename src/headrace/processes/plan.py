@@ -17,8 +17,8 @@ from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
 from headrace.server.acceptor import BACKLOG, not_listening
+from headrace.server.addresses import is_wildcard
 from headrace.server.listener import bind
-from headrace.server.peers.addresses import is_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import StartError
 from headrace.limits import DEFAULT_HOST
 from headrace.protocol.info import address_text
-from headrace.server.peers.addresses import is_wildcard
+from headrace.server.addresses import is_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

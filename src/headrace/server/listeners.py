@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
-from headrace.server.peers.addresses import reachable_host
+from headrace.server.addresses import reachable_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Connections to other servers: their sockets, TLS, ends and log lines.
 
 - `port` is what they see of the server. `host` is what all kinds share: a port, connections that it
-  accepts or begins (`opening`), one `connection`, the `addresses` that are told to others.
+  accepts or begins (`opening`), and one `connection`.
   `machine_port` is the server as a machine of `cluster` sees it.
 - `routes`, `leafs` and `gateways` are the three kinds; `leaf_port` is the server as leaf links see
   it, `leaf_users` are the users of leaf nodes,

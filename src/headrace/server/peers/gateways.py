@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.gateway import GatewaySession
 from headrace.cluster.gateways import Gateways
-from headrace.server.peers.addresses import is_address
+from headrace.server.addresses import is_address
 from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.machine_port import MachinePort
 

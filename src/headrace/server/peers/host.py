@@ -16,8 +16,8 @@ from headrace import limits
 from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
 from headrace.server.acceptor import Acceptor
+from headrace.server.addresses import is_wildcard, machine_addresses, reachable_host
 from headrace.server.listener import bind
-from headrace.server.peers.addresses import is_wildcard, machine_addresses, reachable_host
 from headrace.server.peers.connection import PeerConnection
 from headrace.server.peers.opening import DialError, connect, open_over_asyncio, open_over_epoll
 

@@ -22,7 +22,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError, StartError
 from headrace.protocol.peers import PeerInfo
 from headrace.server.acceptor import first_byte, readable
-from headrace.server.peers.addresses import is_address
+from headrace.server.addresses import is_address
 from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.leaf_port import LeafsPort
 from headrace.server.peers.opening import DialError, connect, open_over_asyncio, open_over_epoll

@@ -16,7 +16,7 @@ from headrace import limits
 from headrace.cluster.mesh import Mesh
 from headrace.cluster.route import RouteSession
 from headrace.errors import StartError
-from headrace.server.peers.addresses import reachable
+from headrace.server.addresses import reachable
 from headrace.server.peers.host import PeerHost, PeerTLS
 from headrace.server.peers.machine_port import MachinePort
 

@@ -12,8 +12,8 @@ from headrace import limits
 from headrace.conf.listen import advertised
 from headrace.engine.reasons import CloseReason
 from headrace.server.acceptor import Acceptor
+from headrace.server.addresses import reachable
 from headrace.server.handshakes import secure
-from headrace.server.peers.addresses import reachable
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
 from headrace.server.websocket.connections import CarriedClient, LeafNode
