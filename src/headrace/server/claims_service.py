@@ -133,7 +133,10 @@ class ClaimsService:
             self._worker = None
 
     def _mistaken(self, error: Exception, request: Delivery) -> None:
-        """Log a mistake of ours in one line, and tell who asked, by nothing that may have been mistaken."""
+        """Log a mistake of ours in one line, and answer the request with an error.
+
+        The answer is made here: the functions that make others may be those that failed.
+        """
         self._host.failed(error, request.subject.decode("utf-8", "replace"))
         if request.reply:
             refusal = {"error": {"code": _FAILED, "description": INTERNAL_ERROR}}

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def request_info(
     session: ConnectedClient, *, account: str, shares: bool, service: str | None, server: str | None
 ) -> bytes:
-    """JSON. Who does not share is an account and a round trip; `service`: the account it came over last.
+    """Return the fields of a requester as JSON.
 
-    `server`: its name, where any import on the way shares.
+    `shares`: the import shares who asks; else only the account and the round trip are told. `service`: the
+    account that the request came over last. `server`: this server's name, where any import on the way shares.
     """
     fields: dict[str, object] = {"acc": account, "svc": service, "rtt": session.rtt_ns, "server": server}
     if shares:
@@ -39,7 +40,7 @@ def request_info(
 def leaf_request_info(
     session: LeafSession, *, shares: bool, service: str | None, server: str | None
 ) -> bytes:
-    """The same of a request that came from a leaf node: nobody here knows more of who asks."""
+    """Return the fields of a requester behind a leaf node as JSON: no more of the client is known here."""
     fields: dict[str, object] = {
         "acc": session.account,
         "svc": service,

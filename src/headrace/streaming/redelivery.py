@@ -39,7 +39,7 @@ class SubscriptionRedelivery:
     # -- timers ----------------------------------------------------------------------------------------
 
     def arm(self, subscription: ChannelSubscription, due_ns: int) -> None:
-        """Look at what is pending at `due_ns`, or earlier if it was to already."""
+        """Set the timer at which pending messages of a subscription are looked at: `due_ns`, or earlier."""
         if subscription.timer is not None:
             if subscription.timer_due <= due_ns:
                 return

@@ -153,14 +153,14 @@ class StreamingService:
         )
 
     def _late(self, work: Callable[[], object]) -> None:
-        """Do work that may come after the start, when an error ends the process in another way."""
+        """Do work of the start that waits for other servers: an error in it ends the service."""
         try:
             work()
         except (LogError, StartError) as error:
             self._fail(str(error))
 
     def _serve(self, state: ServiceState) -> None:
-        """Answer clients from here on."""
+        """Subscribe to the requests of clients, recover, and answer them from here on."""
         self._listen()
         self._recovery.run(state)
         self._state = self._active

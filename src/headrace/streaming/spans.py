@@ -80,7 +80,7 @@ class Span:
         return max(self.stop - (self.held or self.position), 0)
 
     def settle(self, *, is_timed: bool) -> None:
-        """Find both ends. Raises: LogError."""
+        """Find the first sequence of the span and the one behind its last. Raises: LogError."""
         request, log = self._request, self.channel.log
         state = log.state()
         self.stop = min(self.stop, (request.end_sequence or LATEST) + 1)

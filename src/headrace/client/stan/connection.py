@@ -472,7 +472,7 @@ class Client:
             subscription.end(self._lost)
 
     async def _let_go(self) -> None:
-        """Give back everything of NATS."""
+        """Close the NATS connection; one that the caller gave stays open, without our subscriptions."""
         inboxes = [*self._inboxes, *self._subscriptions.values()]
         self._inboxes.clear()
         self._subscriptions.clear()

@@ -106,7 +106,7 @@ class ServerRequests:
             self.mistaken(error, request)
 
     def mistaken(self, error: Exception, request: Delivery) -> None:
-        """Log a mistake of ours in one line, and tell who asked."""
+        """Log a mistake of ours in one line, and answer the request with an error."""
         self._host.failed(error, request.subject.decode("utf-8", "replace"))
         self.send(request.reply, self.messages.refusal(_FAILED, INTERNAL_ERROR))
 

@@ -103,7 +103,7 @@ class SystemService:
         return _NOTHING if own is None else dict(zip(_NOTHING, own.link.counters[:4], strict=True))
 
     def messages(self) -> SystemMessages:
-        """Compose what the server says; other services of the system account may use it."""
+        """The messages of the system account, which its other services may use; loaded with the first use."""
         if self._composed is None:
             from headrace.server.system.messages import SystemMessages
 
