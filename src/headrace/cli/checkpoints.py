@@ -26,7 +26,7 @@ DEFAULT_PORT: Final = 9864
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
     name = f"{program} checkpoints"
-    options = _parser(name).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     try:
         secret = options.secret_file.read_text("utf-8").strip() if options.secret_file else ""
         asyncio.run(_serve(options, secret))
@@ -38,24 +38,25 @@ def run(arguments: Sequence[str], program: str) -> int:
     return 0
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=name,
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
+        prog=f"{program} checkpoints",
         description="Serve an object store to Spark for its checkpoints, as WebHDFS. Prints the location to "
         "put them below; whoever has it can read and change everything there. Credentials of the store come "
         "from the environment (AWS_*, GOOGLE_*, AZURE_*).",
         allow_abbrev=False,
     )
-    parser.add_argument("store", help="URL such as s3://bucket/prefix")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="port; 0: any (%(default)s)")
-    parser.add_argument(
+    made.add_argument("store", help="URL such as s3://bucket/prefix")
+    made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    made.add_argument("--port", type=_port, default=DEFAULT_PORT, help="port; 0: any (%(default)s)")
+    made.add_argument(
         "--secret-file",
         type=Path,
         metavar="FILE",
         help="the secret part of the location, 8 to 128 letters, digits, - or _ (a new one for each start)",
     )
-    return parser
+    return made
 
 
 def _port(text: str) -> int:

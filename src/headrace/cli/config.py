@@ -29,7 +29,7 @@ EXIT_RESTART: Final = 4
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
-    options = _parser(program).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     name = f"{program} config {options.command}"
     try:
         code: int = options.action(options)
@@ -44,11 +44,12 @@ def run(arguments: Sequence[str], program: str) -> int:
     return code
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
         prog=f"{program} config", description="Look at configurations of the server.", allow_abbrev=False
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
         "check",
         help="is it right",
@@ -77,7 +78,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "the flags it was started with",
     )
     diff.set_defaults(action=_diff)
-    return parser
+    return made
 
 
 def _check(arguments: argparse.Namespace) -> int:

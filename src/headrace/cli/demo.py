@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Run the demonstration. Returns 0 if every check holds, 1 if not, 130 after INT, 143 after TERM."""
-    options = _parser(program).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     with Ending(f"{program} demo") as ending:
         return _run(options, program, ending)
 
@@ -47,25 +47,24 @@ def _run(options: argparse.Namespace, program: str, ending: Ending) -> int:
     return 0 if good else 1
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
         prog=f"{program} demo",
         description="Store 336,776 real flights in a server killed half-way; Spark makes a table of them.",
     )
-    parser.add_argument(
+    made.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="folder to write (%(default)s)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--url", help="use the NATS Streaming server there instead of starting one; it is not killed"
     )
-    parser.add_argument(
+    made.add_argument(
         "--cluster-id", metavar="ID", default="test-cluster", help="of the server at --url (%(default)s)"
     )
-    parser.add_argument(
-        "--monitor-url", help="monitoring of that server (http://...), for a smoother display"
-    )
-    parser.add_argument("--limit", type=_count, help="replay only so many flights")
-    return parser
+    made.add_argument("--monitor-url", help="monitoring of that server (http://...), for a smoother display")
+    made.add_argument("--limit", type=_count, help="replay only so many flights")
+    return made
 
 
 def _count(text: str) -> int:

@@ -226,6 +226,11 @@ def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Inv
     return invocation
 
 
+def dashed(name: str) -> str:
+    """The name of a flag as `--help` shows it, with one dash or two; either is taken."""
+    return f"-{name}" if _is_short(name) else f"--{name}"
+
+
 def help_text(usage: str, *, streaming: bool = False) -> str:
     """The text of `--help`."""
     lines = [
@@ -244,7 +249,7 @@ def _take(invocation: Invocation, given: Given) -> None:
     if target == _UNSUPPORTED:
         # A switch that is off, no port, no address: nothing is asked for.
         if value and invocation.unsupported is None:
-            invocation.unsupported = f"{'-' if _is_short(given.name) else '--'}{given.name}"
+            invocation.unsupported = dashed(given.name)
     elif target in _MODES:
         setattr(invocation, target, value)
     elif target.startswith(_STREAMING):
@@ -282,8 +287,8 @@ def _take_streaming(invocation: Invocation, given: Given) -> None:
 
 
 def _help_line(flag: ArgumentFlag) -> str:
-    short = [f"-{name}" for name in flag.names if _is_short(name)]
-    long = [f"--{name}" for name in flag.names if f"-{name}" not in short]
+    short = [dashed(name) for name in flag.names if _is_short(name)]
+    long = [dashed(name) for name in flag.names if not _is_short(name)]
     names = ", ".join([*short, *long]) if short else f"    {', '.join(long)}"
     left = f"  {names} <{flag.placeholder}>" if flag.placeholder else f"  {names}"
     return f"{left:<40} {flag.help}{_note(flag)}"

@@ -46,13 +46,14 @@ class ImportCommand(Struct, Generic[R], frozen=True):
 
     def run(self, arguments: Sequence[str], program: str) -> int:
         """Run the import, show its progress, print the outcome; return the exit code."""
-        name = f"{program} {self.command}"
-        options = self._parser(name).parse_args(arguments)
-        return exit_code(name, lambda: self._run(options), again=self.again)
+        parser = self.parser(program)
+        options = parser.parse_args(arguments)
+        return exit_code(parser.prog, lambda: self._run(options), again=self.again)
 
-    def _parser(self, name: str) -> argparse.ArgumentParser:
+    def parser(self, program: str) -> argparse.ArgumentParser:
+        """The parser of the command's arguments."""
         parser = argparse.ArgumentParser(
-            prog=name,
+            prog=f"{program} {self.command}",
             description=self.description,
             epilog=self.explanation,
             formatter_class=argparse.RawDescriptionHelpFormatter,

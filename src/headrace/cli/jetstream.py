@@ -15,15 +15,15 @@ from headrace.cli.streaming import StreamingCommand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_BACKUP: Final = "headrace.cli.jetstream_backup"
+
 COMMANDS: Final[dict[str, StreamingCommand]] = {
     "import": StreamingCommand("headrace.cli.jetstream_import", "run", "Take over a store of nats-server"),
     "backup": StreamingCommand(
-        "headrace.cli.jetstream_backup", "run_backup", "Back up streams while the server runs"
+        _BACKUP, "run_backup", "Back up streams while the server runs", "backup_parser"
     ),
-    "verify": StreamingCommand(
-        "headrace.cli.jetstream_backup", "run_verify", "Check a backup without restoring it"
-    ),
-    "restore": StreamingCommand("headrace.cli.jetstream_backup", "run_restore", "Make a store of a backup"),
+    "verify": StreamingCommand(_BACKUP, "run_verify", "Check a backup without restoring it", "verify_parser"),
+    "restore": StreamingCommand(_BACKUP, "run_restore", "Make a store of a backup", "restore_parser"),
 }
 _WRONG_USE: Final = 2
 

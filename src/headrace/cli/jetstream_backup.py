@@ -15,7 +15,7 @@ from headrace.cli.progress import ProgressBars
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.objects.port import ObjectStore
 
@@ -42,36 +42,55 @@ exit codes:
 
 def run_backup(arguments: Sequence[str], program: str) -> int:
     """Make a backup."""
+    return _do(backup_parser(program), arguments, _back_up)
+
+
+def backup_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `backup`."""
     parser = _parser(program, "backup", "Back up the streams of a server, while it runs.", _BACKUP)
     parser.add_argument("target", help="a directory or a URL")
     parser.add_argument(
         "--dir", type=Path, required=True, help="the server's store_dir, the one that has jetstream"
     )
     parser.add_argument("--account", help="only the streams of this account (default: all)")
-    options = parser.parse_args(arguments)
-    return exit_code(f"{program} jetstream backup", lambda: _back_up(options), again="run it again")
+    return parser
 
 
 def run_verify(arguments: Sequence[str], program: str) -> int:
     """Check a backup."""
+    return _do(verify_parser(program), arguments, _verify)
+
+
+def verify_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `verify`."""
     parser = _parser(program, "verify", "Check a backup without restoring it.", "")
     parser.add_argument("target", help="a directory or a URL")
     parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
     parser.add_argument("--all", action="store_true", help=f"list all that is wrong, not only {_SHOWN} parts")
-    options = parser.parse_args(arguments)
-    return exit_code(f"{program} jetstream verify", lambda: _verify(options), again="run it again")
+    return parser
 
 
 def run_restore(arguments: Sequence[str], program: str) -> int:
     """Restore a backup."""
+    return _do(restore_parser(program), arguments, _restore)
+
+
+def restore_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `restore`."""
     parser = _parser(program, "restore", "Make a store of a backup.", _RESTORE)
     parser.add_argument("source", help="a directory or a URL")
     parser.add_argument(
         "--dir", type=Path, required=True, metavar="NEW", help="the store_dir of the new server"
     )
     parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
+    return parser
+
+
+def _do(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], work: Callable[[argparse.Namespace], int]
+) -> int:
     options = parser.parse_args(arguments)
-    return exit_code(f"{program} jetstream restore", lambda: _restore(options), again="run it again")
+    return exit_code(parser.prog, lambda: work(options), again="run it again")
 
 
 def _parser(program: str, verb: str, description: str, words: str) -> argparse.ArgumentParser:

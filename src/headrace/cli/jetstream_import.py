@@ -42,6 +42,15 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
+    return _command().run(arguments, program)
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    return _command().parser(program)
+
+
+def _command() -> imports.ImportCommand[JetStreamImportReport]:
     return imports.ImportCommand(
         "jetstream import",
         "Take over the streams of a nats-server 2.10 to 2.15 that is stopped.",
@@ -51,7 +60,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         _import,
         _document,
         _print_report,
-    ).run(arguments, program)
+    )
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,9 @@ _INTERRUPTED: Final = SIGNALLED + signal.SIGINT
 
 
 class Command(Struct, frozen=True):
-    """A command: its module has `run(arguments, program) -> int`, which gives the exit code."""
+    """A command: its module has `run(arguments, program) -> int`, which gives the exit code. Where it reads
+    its arguments by argparse, `parser(program)` is what does.
+    """
 
     module: str
     summary: str
@@ -54,6 +56,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "checkpoints": Command("headrace.cli.checkpoints", "An object store for Spark's checkpoints"),
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
+    "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
 }
 
 

@@ -25,7 +25,7 @@ EXIT_WRONG: Final = 2
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
-    options = _parser(program).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     options.command_name = f"{program} pipeline"
     return exit_code(options.command_name, lambda: _carried_out(options))
 
@@ -44,9 +44,10 @@ def _carried_out(options: argparse.Namespace) -> int:
     return code
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"{program} pipeline", description="Run pipelines on Spark.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    whole = argparse.ArgumentParser(prog=f"{program} pipeline", description="Run pipelines on Spark.")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
         name: str, help_text: str, work: Callable[[argparse.Namespace], int]
@@ -93,7 +94,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     command("environment", "Say how a shell finds Java and Spark, for Spark's own commands", _environment)
     command("list", "List the ready-made pipelines", _list)
-    return parser
+    return whole
 
 
 def _add_spec(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,7 @@ _LONGEST_ANSWER: Final = 1 << 20  # bytes
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
     name = f"{program} reload"
-    options = _parser(name).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     try:
         return _reload(process_id(options.process), options.wait, name)
     except ConfigError as error:
@@ -47,23 +47,24 @@ def run(arguments: Sequence[str], program: str) -> int:
     return EXIT_FAILURE
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=name,
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
+        prog=f"{program} reload",
         description="Have a running server read its configuration file again and take over what has changed. "
         "The file is checked first. Where the server has monitoring on a port of the configuration, the "
         "command waits until it is done; else the server's log says whether it was.",
         allow_abbrev=False,
     )
-    parser.add_argument("process", help="process id of the server, or the file that holds it")
-    parser.add_argument(
+    made.add_argument("process", help="process id of the server, or the file that holds it")
+    made.add_argument(
         "--wait",
         type=_duration,
         default=10.0,
         metavar="TIME",
         help="how long to wait for monitoring to show it (10s)",
     )
-    return parser
+    return made
 
 
 def _duration(text: str) -> float:

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 
 class StreamingCommand(Struct, frozen=True):
-    """A command: its module has `function(arguments, program) -> int`, which gives the exit code."""
+    """A command: its module has `function(arguments, program) -> int`, which gives the exit code, and
+    `parser(program)`, by the name given, which reads the arguments.
+    """
 
     module: str
     function: str
     summary: str
+    parser: str = "parser"
 
     def run(self, arguments: Sequence[str], program: str) -> int:
         from importlib import import_module
@@ -33,10 +36,12 @@ class StreamingCommand(Struct, frozen=True):
 _STORE: Final = "headrace.cli.streaming_store"
 
 COMMANDS: Final[dict[str, StreamingCommand]] = {
-    "channels": StreamingCommand(_STORE, "channels", "List the channels of a store or a running server"),
-    "report": StreamingCommand(_STORE, "report", "Show channels with their subscriptions"),
-    "purge": StreamingCommand(_STORE, "purge", "Remove messages of a channel"),
-    "rm": StreamingCommand(_STORE, "remove", "Remove channels"),
+    "channels": StreamingCommand(
+        _STORE, "channels", "List the channels of a store or a running server", "channels_parser"
+    ),
+    "report": StreamingCommand(_STORE, "report", "Show channels with their subscriptions", "report_parser"),
+    "purge": StreamingCommand(_STORE, "purge", "Remove messages of a channel", "purge_parser"),
+    "rm": StreamingCommand(_STORE, "remove", "Remove channels", "remove_parser"),
     "adopt": StreamingCommand(
         "headrace.cli.streaming_adopt", "run", "Turn a durable into a JetStream consumer"
     ),

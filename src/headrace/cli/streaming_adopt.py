@@ -23,21 +23,23 @@ _ABOUT: Final = (
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Make a consumer of a durable subscription; gives the exit code."""
-    parser = argparse.ArgumentParser(
-        prog=f"{program} streaming adopt", description=_ABOUT, allow_abbrev=False
-    )
-    parser.add_argument("channel")
-    parser.add_argument("durable", help="its durable name; of a durable queue group durable:group")
-    parser.add_argument(
-        "--client", metavar="ID", help="client ID of the subscription; none for a queue group"
-    )
-    parser.add_argument("--consumer", metavar="NAME", help="name of the consumer (default: the durable name)")
-    parser.add_argument(
+    reading = parser(program)
+    options = access.check_place(reading, reading.parse_args(arguments))
+    return exit_code(reading.prog, lambda: _adopt(options))
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(prog=f"{program} streaming adopt", description=_ABOUT, allow_abbrev=False)
+    made.add_argument("channel")
+    made.add_argument("durable", help="its durable name; of a durable queue group durable:group")
+    made.add_argument("--client", metavar="ID", help="client ID of the subscription; none for a queue group")
+    made.add_argument("--consumer", metavar="NAME", help="name of the consumer (default: the durable name)")
+    made.add_argument(
         "--server", metavar="URL", help=f"the server, nats://host:port (default: {access.URL_VARIABLE})"
     )
-    access.add_server_login(parser)
-    options = access.check_place(parser, parser.parse_args(arguments))
-    return exit_code(f"{program} streaming adopt", lambda: _adopt(options))
+    access.add_server_login(made)
+    return made
 
 
 def _adopt(options: argparse.Namespace) -> int:

@@ -38,6 +38,15 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
+    return _command().run(arguments, program)
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    return _command().parser(program)
+
+
+def _command() -> imports.ImportCommand[StreamingImportReport]:
     return imports.ImportCommand(
         "streaming import",
         "Take over a file store of nats-streaming-server 0.25 that no server is using.",
@@ -47,7 +56,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         _import,
         _document,
         _print_report,
-    ).run(arguments, program)
+    )
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

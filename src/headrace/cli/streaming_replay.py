@@ -31,34 +31,35 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Print what is stored; gives the exit code."""
-    options = _parser(program).parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     name = f"{program} streaming replay"
     return exit_code(name, lambda: _replay(options))
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
         prog=f"{program} streaming replay",
         description="Print stored messages of a running server, up to what is there now.",
         allow_abbrev=False,
     )
-    parser.add_argument("channel", help="* and > match as in subjects")
-    start = parser.add_mutually_exclusive_group()
+    made.add_argument("channel", help="* and > match as in subjects")
+    start = made.add_mutually_exclusive_group()
     start.add_argument("--start", type=_sequence, metavar="SEQ", help="from this sequence on")
     start.add_argument("--since", type=_ago, metavar="DURATION", help="of the last 30s, 1h30m, ...")
     start.add_argument("--start-time", type=_time, metavar="TIME", help="from 2026-11-21T08:00:00Z on")
-    parser.add_argument("--end", type=_sequence, metavar="SEQ", help="up to this sequence")
-    parser.add_argument("--end-time", type=_time, metavar="TIME", help="up to this time")
-    parser.add_argument("--count", type=_sequence, metavar="N", help="so many messages at most")
-    parser.add_argument(
+    made.add_argument("--end", type=_sequence, metavar="SEQ", help="up to this sequence")
+    made.add_argument("--end-time", type=_time, metavar="TIME", help="up to this time")
+    made.add_argument("--count", type=_sequence, metavar="N", help="so many messages at most")
+    made.add_argument(
         "--order", choices=("channel", "time"), default="", help="of several channels (default: time)"
     )
-    form = parser.add_mutually_exclusive_group()
+    form = made.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a JSON object for each message")
     form.add_argument("--raw", action="store_true", help="payloads only, a line end after each")
-    parser.add_argument("--server", metavar="URL", help=f"default: {access.URL_VARIABLE}, or this machine")
-    access.add_server_login(parser)
-    return parser
+    made.add_argument("--server", metavar="URL", help=f"default: {access.URL_VARIABLE}, or this machine")
+    access.add_server_login(made)
+    return made
 
 
 def _sequence(text: str) -> int:

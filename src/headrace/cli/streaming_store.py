@@ -28,7 +28,7 @@ from headrace.protocol.rfc3339 import parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.cli.streaming_source import ListedChannel, ListedSubscription
     from headrace.client.streaming_admin import ChannelInfo
@@ -39,43 +39,66 @@ _LINE_EVERY: Final = 0.5
 
 def channels(arguments: Sequence[str], program: str) -> int:
     """One line for each channel."""
+    return _do(channels_parser(program), arguments, _list)
+
+
+def channels_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `channels`."""
     parser = _parser(program, "channels", "List the channels of a store or a running server.")
     _add_source(parser)
-    options = access.check_place(parser, parser.parse_args(arguments))
-    return exit_code(f"{program} streaming channels", lambda: _list(options))
+    return parser
 
 
 def report(arguments: Sequence[str], program: str) -> int:
     """Channels with their subscriptions."""
+    return _do(report_parser(program), arguments, _report)
+
+
+def report_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `report`."""
     parser = _parser(program, "report", "Show channels with their subscriptions.")
     parser.add_argument("channel", nargs="*", help="only these; * and > match as in subjects")
     _add_source(parser)
     parser.add_argument(
         "--check", action="store_true", help="read every message; exit code 3 if any is damaged"
     )
-    options = access.check_place(parser, parser.parse_args(arguments))
-    return exit_code(f"{program} streaming report", lambda: _report(options))
+    return parser
 
 
 def purge(arguments: Sequence[str], program: str) -> int:
     """Remove messages; sequences go on where they were."""
+    return _do(purge_parser(program), arguments, _purge)
+
+
+def purge_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `purge`."""
     parser = _parser(program, "purge", "Remove messages of channels, of a store or a running server.")
     _add_removal(parser)
     parser.add_argument("--before", type=_count, metavar="SEQ", help="only messages below this sequence")
     parser.add_argument("--before-time", type=_time_ns, metavar="TIME", help="only messages older than this")
     parser.add_argument("--keep", type=_count, default=0, metavar="N", help="keep the last N of these")
-    options = access.check_place(parser, parser.parse_args(arguments))
-    return exit_code(f"{program} streaming purge", lambda: _purge(options))
+    return parser
 
 
 def remove(arguments: Sequence[str], program: str) -> int:
     """Remove channels with all that belongs to them, durable subscriptions too."""
+    return _do(remove_parser(program), arguments, _remove)
+
+
+def remove_parser(program: str) -> argparse.ArgumentParser:
+    """The parser of `rm`."""
     parser = _parser(
         program, "rm", "Remove channels with their subscriptions, of a store or a running server."
     )
     _add_removal(parser)
+    return parser
+
+
+def _do(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], work: Callable[[argparse.Namespace], int]
+) -> int:
     options = access.check_place(parser, parser.parse_args(arguments))
-    return exit_code(f"{program} streaming rm", lambda: _remove(options))
+    return exit_code(parser.prog, lambda: work(options))
 
 
 def _parser(program: str, command: str, description: str) -> argparse.ArgumentParser:

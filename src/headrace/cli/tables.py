@@ -41,8 +41,7 @@ _LARGEST_SEQUENCE: Final = (1 << 63) - 2
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
-    parser = _parser(program)
-    options = parser.parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     name = f"{program} tables {options.command}"
     try:
         return exit_code(name, lambda: options.action(options))
@@ -51,14 +50,15 @@ def run(arguments: Sequence[str], program: str) -> int:
         return EXIT_FAILURE
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
         prog=f"{program} tables",
         description="Stored streams as Parquet tables. LOCATION is a table, or a directory (or URL such as "
         "s3://bucket/prefix) that has tables.",
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_archive(commands)
     listing = _add(commands, "list", "show tables and how far they are", _list)
     listing.add_argument("--files", action="store_true", help="print paths or URLs of their files instead")
@@ -76,7 +76,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     erasing.add_argument("sequences", nargs="+", type=_range, metavar="SEQ", help="7, or 9-12")
     erasing.add_argument("-f", "--force", action="store_true", help="do not ask")
     _add_iceberg(erasing)
-    return parser
+    return made
 
 
 def _add(commands: Commands, name: str, summary: str, action: Action) -> argparse.ArgumentParser:

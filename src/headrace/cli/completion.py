@@ -1,0 +1,135 @@
+"""`headrace completion`: a script by which a shell completes commands, flags and files.
+
+Here lives how all commands become one parser; shtab makes the scripts of it. They have everything in them: a
+shell that completes starts no Headrace. Never lives here: what commands and flags there are. Each parser is
+that of its command, and the flags of servers come from their tables (`flags`).
+
+Exit codes: 0 done, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli import flags, jetstream, streaming
+from headrace.cli.arguments import FlagKind
+from headrace.cli.names import PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.cli.streaming import StreamingCommand
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+_INSTALLING: Final = f"""\
+bash, in ~/.bashrc:   source <({PROGRAM} completion bash)
+zsh:                  {PROGRAM} completion zsh > ~/.zfunc/_{PROGRAM}
+                      and in ~/.zshrc, before compinit: fpath+=(~/.zfunc)
+fish:                 {PROGRAM} completion fish > ~/.config/fish/completions/{PROGRAM}.fish
+"""
+
+_SERVERS: Final = ("serve", "streaming")
+_REGISTRIES: Final[Mapping[str, Mapping[str, StreamingCommand]]] = {
+    "jetstream": jetstream.COMMANDS,
+    "streaming": streaming.COMMANDS,
+}
+_DIRECTORIES: Final = frozenset(("dir", "output"))
+_FILES: Final = frozenset(("file", "location", "log", "out", "source", "spec", "table", "target"))
+"""Arguments that are directories, and files or directories, by their names; others are by their type."""
+
+
+def run(arguments: Sequence[str], program: str) -> int:
+    """Print the script of a shell; gives the exit code."""
+    shell = parser(program).parse_args(arguments).shell
+    import shtab
+
+    whole = _whole()
+    _describe(whole, one_dash=shell != "fish")
+    print(shtab.complete(whole, shell=shell))
+    return 0
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
+    made = argparse.ArgumentParser(
+        prog=f"{program} completion",
+        description="Print a script by which a shell completes commands, flags and files.",
+        epilog=_INSTALLING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("shell", choices=SHELLS, help="for which shell")
+    return made
+
+
+def _whole() -> argparse.ArgumentParser:
+    """All commands as one parser, which only describes: no arguments are read by it."""
+    from headrace.cli.main import COMMANDS
+
+    whole = argparse.ArgumentParser(prog=PROGRAM)
+    whole.add_argument("-v", "--version", action="store_true", help="Show the version")
+    commands = whole.add_subparsers()
+    for name, command in COMMANDS.items():
+        if name in _SERVERS or name in _REGISTRIES:
+            found = commands.add_parser(name, help=command.summary, add_help=False)
+            if name in _SERVERS:
+                _add_server_flags(found, streaming=name == "streaming")
+            if name in _REGISTRIES:
+                _add_commands(found.add_subparsers(), _REGISTRIES[name])
+        else:
+            _add(commands, name, command.summary, import_module(command.module).parser(PROGRAM))
+    return whole
+
+
+def _add_commands(commands: Subparsers, registry: Mapping[str, StreamingCommand]) -> None:
+    for name, command in registry.items():
+        made = getattr(import_module(command.module), command.parser)(PROGRAM)
+        _add(commands, name, command.summary, made)
+
+
+def _add(commands: Subparsers, name: str, summary: str, parser: argparse.ArgumentParser) -> None:
+    commands.add_parser(name, help=summary, description=summary, parents=[parser], add_help=False)
+
+
+def _add_server_flags(parser: argparse.ArgumentParser, *, streaming: bool) -> None:
+    for flag in (flag for _, group in flags.groups(streaming=streaming) for flag in group):
+        names = map(flags.dashed, flag.names)
+        text = flag.help.replace("%", "%%")
+        if flag.kind is FlagKind.SWITCH:
+            parser.add_argument(*names, action="store_true", help=text)
+        else:
+            parser.add_argument(*names, metavar=flag.placeholder, help=text)
+
+
+def _describe(parser: argparse.ArgumentParser, *, one_dash: bool) -> None:
+    """Say of each argument whether it is a path, also in the commands of a command.
+
+    `one_dash`: False for a shell that takes `-js` for two flags: it is told of `--js`, which is the same.
+    """
+    for action in parser._actions:
+        if not one_dash:
+            names = (
+                f"-{name}" if name[1] != "-" and len(name) > 2 else name for name in action.option_strings
+            )
+            action.option_strings = list(dict.fromkeys(names))
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                _describe(each, one_dash=one_dash)
+        elif not action.choices and action.nargs != 0:
+            _complete_paths(action)
+
+
+def _complete_paths(action: argparse.Action) -> None:
+    """Let shells complete paths where an argument is one."""
+    import shtab
+
+    if action.dest in _DIRECTORIES or action.metavar == "dir":
+        action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]  # shtab's way
+    elif action.dest in _FILES or action.metavar in ("FILE", "file") or action.type is Path:
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
