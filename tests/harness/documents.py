@@ -102,8 +102,8 @@ class Reader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "reader"
-        self._folder.mkdir()
+        self.folder = folder / "reader"
+        self.folder.mkdir()
         self._temporary = folder / "tmp"
         self._temporary.mkdir()
         self._port = str(free_port())
@@ -135,7 +135,7 @@ class Reader:
             for command in commands(block.text):
                 self._enter(command)
         elif block.name is not None:
-            (self._folder / block.name).write_text(block.text, encoding="utf-8")
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             self._run(["python", "-c", block.text], "")
 
@@ -162,7 +162,7 @@ class Reader:
         program = Program(" ".join(words), (str(BIN / words[0]), *words[1:]))
         # The directory for temporary files is where a store is that has no directory of its own.
         environment = {"TMPDIR": str(self._temporary)}
-        server = ServerProcess(program, self._folder, *flags, listen=listen, environment=environment)
+        server = ServerProcess(program, self.folder, *flags, listen=listen, environment=environment)
         self.server = server
         if "streaming" in words:
             server.wait_for_line("Streaming Server is ready")
@@ -171,7 +171,7 @@ class Reader:
     def _run(self, command: list[str], shown: str) -> None:
         done = subprocess.run(
             command,
-            cwd=self._folder,
+            cwd=self.folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
