@@ -23,7 +23,7 @@ help:
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.requirements: .venv/.created requirements/base.txt requirements/dev.txt requirements/iceberg.txt requirements/s3.txt
+.venv/.requirements: .venv/.created requirements/base.txt requirements/dev.txt requirements/iceberg.txt requirements/s3.txt requirements/schemas.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 

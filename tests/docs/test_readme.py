@@ -28,6 +28,7 @@ DOCUMENTS = (
     "docs/jetstream.md",
     "docs/streaming-import.md",
     "docs/streaming.md",
+    "docs/schemas.md",
 )
 
 GOLDEN = ROOT / "tests" / "unit" / "streaming" / "golden" / "clean" / "store"
@@ -44,6 +45,8 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     if "headrace[spark]" in text:
         pytest.importorskip("pyspark")
+    if "headrace[schemas]" in text:
+        pytest.importorskip("fastjsonschema")
 
     with Reader(tmp_path) as reader:
         for place, original in THEIR_OWN.get(name, {}).items():

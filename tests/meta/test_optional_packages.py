@@ -74,7 +74,7 @@ def test_a_package_of_every_extra_is_optional() -> None:
         for extra in project["optional-dependencies"].values()
         for requirement in extra
     }
-    modules = {"nats-py": "nats", "pyyaml": "yaml"}
+    modules = {"nats-py": "nats", "pyyaml": "yaml", "protobuf": "google"}
 
     assert {modules.get(name, name) for name in named} - {"headrace"} <= OPTIONAL
 

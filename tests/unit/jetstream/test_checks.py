@@ -23,6 +23,8 @@ from headrace.protocol.jetstream.errors import ERRORS, ApiError
 SCHEDULE: Final = {"Nats_Schedule": "@every 1h", "Nats_Schedule_Target": "s.t"}
 SCHEDULES: Final = {"allow_msg_schedules": True, "allow_rollup_hdrs": True}
 COUNTERS: Final = {"allow_msg_counter": True}
+SCHEMA: Final = {"headrace.schema": "{}", "headrace.schema.type": "json"}
+CHECKED: Final = {**SCHEMA, "headrace.schema.check": "true"}
 LAST: Final = "Nats_Expected_Last_Sequence"
 OF_SUBJECT: Final = "Nats_Expected_Last_Subject_Sequence"
 SUBJECT: Final = "Nats_Expected_Last_Subject_Sequence_Subject"
@@ -42,6 +44,7 @@ REFUSED: Final[list[tuple[str, int, dict[str, Any], dict[str, str]]]] = [
     ("counting", 10170, COUNTERS, {"Nats_Incr": "1"}),
     ("expected stream", 10060, {}, {"Nats_Expected_Stream": "T"}),
     ("required id", 10077, {"metadata": {"headrace.require_msg_id": "true"}}, {}),
+    ("payload", 10077, {"metadata": CHECKED}, {"Nats_Msg_Id": "1"}),
     ("no TTL", 10166, {}, {"Nats_TTL": "1h"}),
     ("no TTL in a batch", 10166, {}, {"Nats_TTL": "soon"}),
     ("TTL in a batch", 10165, {"allow_msg_ttl": True}, {"Nats_TTL": "soon"}),
@@ -129,7 +132,8 @@ def test_a_row_refuses_with_its_errors(
     (row,) = (check for check in CHECKS.checks if check.name == name)
     before = Met(config(**stream))
     before.count = 1
-    p = message(b"" if "Nats_Incr" in headers and code != 10170 else b"12345", **headers)
+    payload = b"" if "Nats_Incr" in headers and code != 10170 else b"12345"
+    p = message(b"1234," if name == "payload" else payload, **headers)
     before.refused = lambda _size: 10002 if name == "room" else 0  # type: ignore[method-assign]
     refused_by = None
     for check in CHECKS.rows(before.config).walk(next(iter(row.kinds)), p.headers).checks:
@@ -240,6 +244,8 @@ COMPILED: Final[list[tuple[dict[str, Any], bool]]] = [
     (COUNTERS, False),
     ({"metadata": {"headrace.require_msg_id": "true"}}, False),
     ({"metadata": {"headrace.require_msg_id": "false"}}, True),
+    ({"metadata": SCHEMA}, True),
+    ({"metadata": CHECKED}, False),
     ({"subject_transform": SubjectTransformConfig(src="s.*", dest="t.$1")}, False),
 ]
 

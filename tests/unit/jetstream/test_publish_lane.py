@@ -54,6 +54,13 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     "packed": {"compression": "s2"},
     "late": {"persist_mode": "async"},
     "named": {"metadata": {"headrace.require_msg_id": "true"}},
+    "checked": {
+        "metadata": {
+            "headrace.schema@checked.1": "{}",
+            "headrace.schema.type@checked.1": "json",
+            "headrace.schema.check": "true",
+        }
+    },
 }  # fmt: skip
 
 SPECIAL: Final = (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Timer
     from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.stream.publication import Publication
+    from headrace.schemas.payloads import PayloadJudge
 
 _WITH_LAST: Final = b"1"
 _WITHOUT_LAST: Final = b"eob"
@@ -52,6 +53,10 @@ class Staged(Stored):
         if p.msg_id:
             self._ids.add(p.msg_id)
         self.count += 1
+
+    @property
+    def judge_of_payloads(self) -> PayloadJudge:
+        return self._acceptance.before.judge_of_payloads
 
     @property
     def last_sequence(self) -> int:

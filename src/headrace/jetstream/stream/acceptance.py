@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from headrace.jetstream.stream.dedupe import MSG_ID
+from headrace.jetstream.stream.extensions import payload_judge
 from headrace.jetstream.stream.publication import Duplicate, PublicationKind
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream.publication import Publication
     from headrace.log.port import StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
+    from headrace.schemas.payloads import PayloadJudge
 
 _NAMES: Final = re.compile(rb"\r\n(Nats-[^:\r\n]+):")
 _OURS: Final = b"Nats-"
@@ -42,8 +44,19 @@ class Before:
 
     def __init__(self, config: StreamConfig) -> None:
         self.config = config
+        self._judge: tuple[StreamConfig, PayloadJudge] | None = None
         self.count = 0
         """Messages of the same batch that come before."""
+
+    @property
+    def judge_of_payloads(self) -> PayloadJudge:
+        """The judge of payloads by the schemas of the stream, made once for a configuration.
+
+        Raises: SchemaError where a package is not installed.
+        """
+        if self._judge is None or self._judge[0] is not self.config:
+            self._judge = self.config, payload_judge(self.config.metadata)
+        return self._judge[1]
 
     @property
     def last_sequence(self) -> int:

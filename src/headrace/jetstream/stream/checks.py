@@ -16,7 +16,12 @@ from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream import counters
 from headrace.jetstream.stream.acceptance import Check, CheckTable
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.extensions import REQUIRE_ID, requires_id
+from headrace.jetstream.stream.extensions import (
+    CHECK_PAYLOADS,
+    REQUIRE_ID,
+    checks_payloads,
+    requires_id,
+)
 from headrace.jetstream.stream.publication import PublicationKind
 from headrace.jetstream.stream.ttl import NEVER, message_ttl, parse_ttl
 from headrace.log.port import FOREVER
@@ -31,6 +36,12 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamConfig
 
 LARGEST_HEADERS: Final = 65_535
+LARGEST_CHECKED: Final = 1 << 20
+"""Bytes of a payload that a schema is asked about; a larger one is refused, since all clients would wait."""
+LONGEST_REASON: Final = 200
+"""Characters of the reason why a payload does not fit; the rest is cut off."""
+_OF_DELETIONS: Final = (b"KV-Operation", b"Nats-Marker-Reason")
+"""Headers that say what an empty payload means."""
 _REQUEST_INFO: Final = b"Nats-Request-Info"
 
 
@@ -218,6 +229,24 @@ def require_id(_before: Before, p: Publication) -> None:
         raise ApiError(10077, err=f"a {MSG_ID.decode()} is needed ({REQUIRE_ID})")
 
 
+def check_payload(before: Before, p: Publication) -> None:
+    """Refuse a payload that does not fit the schema of its subject; a key may be deleted."""
+    if not p.payload and any(hdr.has(p.headers, name) for name in _OF_DELETIONS):
+        return
+    # Loaded for streams that ask.
+    from headrace.schemas.errors import Misfit, SchemaError
+
+    try:
+        if len(p.payload) > LARGEST_CHECKED:
+            raise Misfit(f"larger than {LARGEST_CHECKED} bytes, which is the most that is checked")
+        before.judge_of_payloads.check(p.subject, p.payload)
+    except (Misfit, SchemaError) as error:
+        reason = str(error)
+        if len(reason) > LONGEST_REASON:
+            reason = f"{reason[:LONGEST_REASON]}..."
+        raise ApiError(10077, err=f"the payload does not fit ({CHECK_PAYLOADS}): {reason}") from error
+
+
 def check_id(before: Before, p: Publication) -> None:
     p.msg_id = hdr.value(p.headers, MSG_ID)
     if p.msg_id:
@@ -326,6 +355,7 @@ CHECKS: Final = CheckTable(
     Check("expected stream", _PUBLISHED, check_stream, (10060,), (hdr.EXPECTED_STREAM,),
           reads_log=True),  # not it, but its publisher hears in the order of its messages
     Check("required id", _PUBLISHED, require_id, (10077,), streams=requires_id),
+    Check("payload", _PUBLISHED, check_payload, (10077,), streams=checks_payloads),
     Check("no TTL", _ALONE, refuse_ttl, (10166,), (hdr.TTL,), has_no_ttls),
     Check("no TTL in a batch", _BATCHED, refuse_ttl_in_batch, (10166,), (hdr.TTL,), has_no_ttls),
     Check("TTL in a batch", _BATCHED, check_ttl, (10165,), (hdr.TTL,)),
