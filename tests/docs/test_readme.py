@@ -28,7 +28,7 @@ DOCUMENTS = (
     "docs/jetstream.md",
     "docs/streaming-import.md",
     "docs/streaming.md",
-    "docs/schemas.md",
+    pytest.param("docs/schemas.md", marks=in_turn("schemas")),
 )
 
 GOLDEN = ROOT / "tests" / "unit" / "streaming" / "golden" / "clean" / "store"

@@ -20,6 +20,7 @@ DEAREST: Final = (
     "demo",
     "notebook",
     "guide",
+    "schemas",
 )
 """What each is about."""
 

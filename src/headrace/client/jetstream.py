@@ -75,6 +75,7 @@ class StreamState(Struct, frozen=True):
     created_ns: int
     keeps_order: bool = True
     consumable: bool = True
+    metadata: dict[str, str] = {}
 
 
 class StreamBatch(Struct):
@@ -421,6 +422,7 @@ def _state(answer: dict[str, Any]) -> StreamState:
         created_ns=parse_time(answer["created"]),
         keeps_order=limits_only and int(config.get("max_msgs_per_subject", -1)) <= 0,
         consumable=limits_only,
+        metadata={str(key): str(value) for key, value in (config.get("metadata") or {}).items()},
     )
 
 

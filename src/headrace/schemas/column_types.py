@@ -1,6 +1,6 @@
 """The types of columns that a schema's payloads have, and the conversion of single values to them.
 
-Neither Spark's types nor Arrow's: a server that judges payloads has neither package.
+Neither Spark's types nor Arrow's: a server that judges payloads has neither package. `arrow` translates.
 A conversion takes a decoded value, or None, and returns what Arrow takes for a column of the type.
 """
 

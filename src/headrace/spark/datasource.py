@@ -6,6 +6,7 @@ a job changes one option; later kinds are picked here too. Spark pickles this ob
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import (
@@ -13,6 +14,7 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
 )
+from pyspark.sql.types import StructType
 
 from headrace.errors import UnsupportedError
 from headrace.spark.core_reader import CoreStreamReader
@@ -23,16 +25,23 @@ from headrace.spark.options import for_executors, read_options
 from headrace.spark.schema import check_columns, columns_of
 from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
 from headrace.spark.sink_options import read_sink_options
-from headrace.spark.stored_reader import FilteringBatchReader, StoredBatchReader, StoredStreamReader
+from headrace.spark.stored_reader import (
+    FilteringBatchReader,
+    StoredBatchReader,
+    StoredStreamReader,
+    described_payloads,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from headrace.spark.options import SourceOptions
+    from headrace.spark.typed_payloads import StreamPayloads
 
 
 class NatsDataSource(DataSource):
     """NATS subjects, STAN channels and JetStream streams as DataFrames; see docs/spark.md."""
+
+    _payloads: StreamPayloads | None = None
+    """The schema whose columns the frame was made with; it travels with this object to the planner."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,12 +52,13 @@ class NatsDataSource(DataSource):
 
         Raises: OptionError, UnsupportedError.
         """
-        return _columns(read_options(self.options))
+        options = self._described(read_options(self.options))
+        self._payloads = options.value_format.payloads
+        return _columns(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A reader of core subjects or stored streams. Raises: OptionError, UnsupportedError."""
-        options = read_options(self.options)
-        columns = check_columns(schema, _columns(options))
+        options, columns = self._settled(schema)
         if options.ending is not None:
             raise OptionError(
                 "options endingOffsets and endingTimestamp are for spark.read: a stream has no end"
@@ -63,8 +73,7 @@ class NatsDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of what stored streams hold. Raises: OptionError, UnsupportedError."""
-        options = read_options(self.options)
-        columns = check_columns(schema, _columns(options))
+        options, columns = self._settled(schema)
         if not options.stored_names and not options.path:
             _refuse(
                 "spark.read of subjects (they keep nothing to read); use spark.readStream, or read a channel "
@@ -76,6 +85,27 @@ class NatsDataSource(DataSource):
             return _path_reader(for_executors(options) if options.url else options, columns)
         kind = FilteringBatchReader if options.pushdown else StoredBatchReader
         return kind(for_executors(options), columns)
+
+    def _settled(self, schema: StructType) -> tuple[SourceOptions, StructType]:
+        """The options with the stream's schema where columns of it are wanted, and the wanted columns."""
+        options = read_options(self.options)
+        if self._payloads is not None:
+            options = _with_payloads(options, self._payloads)
+        elif not set(schema.names) <= set(_columns(options).names):
+            options = self._described(options)
+        return options, check_columns(schema, _columns(options))
+
+    def _described(self, options: SourceOptions) -> SourceOptions:
+        """The options with the schema that the stream's metadata give, unless another format is asked for.
+
+        Raises: OptionError, StoredStreamError.
+        """
+        is_asked_for = options.value_format.name == "schema"
+        is_free = "valueformat" not in map(str.lower, self.options)
+        if not options.streams or not (is_asked_for or is_free):
+            return options
+        found = described_payloads(for_executors(options), is_asked_for=is_asked_for)
+        return _with_payloads(options, found)
 
     def writer(self, schema: StructType, overwrite: bool) -> NatsBatchWriter:
         """A writer of a whole frame. Raises: OptionError, UnsupportedError."""
@@ -127,8 +157,14 @@ def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReade
     return LogBatchReader(options, columns)
 
 
+def _with_payloads(options: SourceOptions, payloads: StreamPayloads | None) -> SourceOptions:
+    return replace(options, value_format=replace(options.value_format, payloads=payloads))
+
+
 def _columns(options: SourceOptions) -> StructType:
-    return columns_of(options.value_format.type, headers=options.include_headers)
+    form = options.value_format
+    columns = columns_of(form.type, headers=options.include_headers)
+    return columns if form.payloads is None else StructType([*columns, *form.payloads.columns()])
 
 
 def _refuse(what: str) -> NoReturn:

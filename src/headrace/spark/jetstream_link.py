@@ -49,6 +49,7 @@ class JetStreamLink(StoredLink):
             state.bytes,
             state.created_ns,
             state.keeps_order,
+            state.metadata,
         )
 
     def _matching(self, connection: Connection, pattern: str) -> dict[str, StoredState]:

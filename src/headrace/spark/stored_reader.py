@@ -28,6 +28,7 @@ from headrace.spark.channel_link import ChannelLink
 from headrace.spark.errors import DataLossError, OptionError, StoredStreamError
 from headrace.spark.jetstream_link import JetStreamLink
 from headrace.spark.offsets import (
+    STREAM,
     Place,
     StoredRange,
     batch_places,
@@ -39,6 +40,7 @@ from headrace.spark.offsets import (
 )
 from headrace.spark.option_places import Edge, Moment
 from headrace.spark.pushdown import Bounds, bounds_of
+from headrace.spark.typed_payloads import TypedDecoder, payloads_of
 from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
@@ -49,9 +51,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.protocol.replay import Damage
+    from headrace.spark.offsets import StoredKind
     from headrace.spark.option_places import Start, Starts
     from headrace.spark.options import SourceOptions
     from headrace.spark.stored_link import StoredLink, StoredState
+    from headrace.spark.typed_payloads import StreamPayloads
 
 ROWS_PER_TASK: Final = 10_000
 """Fewer messages than this do not pay for a second task."""
@@ -65,6 +69,27 @@ class StoredPartition(InputPartition):
 
     range: StoredRange
     filters: tuple[str, ...] = ()
+
+
+def described_payloads(options: SourceOptions, *, is_asked_for: bool) -> StreamPayloads | None:
+    """Ask for the schema of what the options select of JetStream streams.
+
+    Raises: StoredStreamError; OptionError if it cannot be used, or if there is none although it is asked for.
+    """
+    states = states_of(JetStreamLink(options), STREAM, options.streams)
+    metadata = {name: state.metadata for name, state in states.items() if state is not None}
+    return payloads_of(metadata, options.filters, is_asked_for=is_asked_for)
+
+
+def states_of(link: StoredLink, kind: StoredKind, names: Iterable[str]) -> dict[str, StoredState | None]:
+    """Ask for the states of streams by their names, or by wildcards. Raises: StoredStreamError."""
+    states: dict[str, StoredState | None] = {}
+    for name in names:
+        if kind.is_pattern(name):
+            states |= link.matching(name)
+        else:
+            states[name] = link.state(name)
+    return states
 
 
 def link_of(options: SourceOptions) -> StoredLink:
@@ -84,13 +109,7 @@ class _StoredTasks:
 
     def _found(self) -> dict[str, StoredState | None]:
         """Ask for the state of each stream that the options name, or that their wildcards match now."""
-        states: dict[str, StoredState | None] = {}
-        for name in self._names:
-            if self._kind.is_pattern(name):
-                states |= self._link.matching(name)
-            else:
-                states[name] = self._link.state(name)
-        return states
+        return states_of(self._link, self._kind, self._names)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Runs in executors.
@@ -101,10 +120,11 @@ class _StoredTasks:
         wanted = partition.range
         if wanted.first >= wanted.end:
             return
-        if not self._check_present(wanted):
+        state = self._present(wanted)
+        if state is None:
             return
         gap = _Gap(wanted.first)
-        decoder = Decoder(self._options.value_format, self._schema)
+        decoder = self._decoder(state)
         for rows in self._link.rows(wanted, partition.filters, decoder.raw_columns):
             self._check_damage(wanted.name, rows.damaged)
             if rows.sequences:
@@ -112,7 +132,7 @@ class _StoredTasks:
                 yield decoder.decode(rows.table, rows.sequences, self._of(wanted.name))
         gap.end(wanted.end)
         # Whoever makes a stream again or removes messages while this reads is seen now.
-        if self._check_present(wanted) and gap.first is not None:
+        if self._present(wanted) is not None and gap.first is not None:
             self._check_gap(wanted, gap.first)
 
     def _plan(self, ranges: Sequence[StoredRange], filters: tuple[str, ...]) -> Sequence[InputPartition]:
@@ -151,8 +171,15 @@ class _StoredTasks:
             )
         return Place(start, end.created)
 
-    def _check_present(self, wanted: StoredRange) -> bool:
-        """True if the stream is still there and still the one of the plan.
+    def _decoder(self, state: StoredState) -> Decoder | TypedDecoder:
+        """Make what turns payloads into columns, with the schemas that the stream has now."""
+        form = self._options.value_format
+        if form.payloads is None:
+            return Decoder(form, self._schema)
+        return TypedDecoder(form.payloads, form.mode, self._schema, state.metadata)
+
+    def _present(self, wanted: StoredRange) -> StoredState | None:
+        """The state of the stream, if it is still there and still the one of the plan.
 
         Raises: DataLossError if it is not, unless option `failOnDataLoss` is false.
         """
@@ -160,13 +187,13 @@ class _StoredTasks:
         span = f"sequences {wanted.first} to {wanted.end - 1}"
         if state is None:
             self._lost(f"{of} was deleted, {span} cannot be read")
-            return False
+            return None
         if state.created_ns != wanted.created:
             self._lost(f"{of} was deleted and made again, {span} are gone")
-            return False
+            return None
         if state.last_sequence + 1 < wanted.end:
             self._lost(f"{of} ends at sequence {state.last_sequence} now, before {span}")
-        return True
+        return state
 
     def _check_gap(self, wanted: StoredRange, first: int) -> None:
         """Single messages may have been deleted, that is no loss; what limits or a purge took is."""

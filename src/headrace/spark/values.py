@@ -36,11 +36,19 @@ from headrace.spark.schema import arrow_schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FORMATS: Final = ("binary", "string", "json")
+    from headrace.spark.typed_payloads import StreamPayloads
+
+FORMATS: Final = ("binary", "string", "json", "schema")
 MODES: Final = ("permissive", "failfast", "dropmalformed")
 
 VALUE_OPTIONS: Final = (
-    Option("valueFormat", "word", "binary", "What column `data` is: `binary`, `string` or `json`"),
+    Option(
+        "valueFormat",
+        "word",
+        "`schema` for a stream that has one, else `binary`",
+        "What column `data` is: `binary`, `string` or `json`; with `schema` binary, and the fields of the "
+        "stream's schema are columns beside it",
+    ),
     Option(
         "valueSchema",
         "schema",
@@ -51,8 +59,8 @@ VALUE_OPTIONS: Final = (
         "valueMode",
         "word",
         "permissive",
-        "A payload that is not of the format: null (`permissive`), an error (`failfast`), no row "
-        "(`dropmalformed`)",
+        "A payload that is not of the format: null (`permissive`; of a stream's schema the payload in "
+        "`_corrupt_record`), an error (`failfast`), no row (`dropmalformed`)",
     ),
 )
 """The options that make up a `ValueFormat`."""
@@ -84,6 +92,8 @@ class ValueFormat:
     name: str = "binary"
     type: DataType = BinaryType()  # noqa: RUF009  # a Spark type is a constant
     mode: str = "permissive"
+    payloads: StreamPayloads | None = None
+    """The schema of the stream, where its fields are columns."""
 
 
 class Decoder:
@@ -92,7 +102,7 @@ class Decoder:
     def __init__(self, value_format: ValueFormat, columns: StructType) -> None:
         self._format = value_format
         self._wanted = arrow_schema(columns)
-        self._works = value_format.name != "binary" and "data" in self._wanted.names
+        self._works = value_format.name not in ("binary", "schema") and "data" in self._wanted.names
         self.raw_columns = columns
         """The columns to make, with payloads as bytes."""
         if self._works:
@@ -256,7 +266,7 @@ def read_value_format(
     if how not in MODES:
         raise OptionError(f"option valueMode: {mode!r} is not one of {', '.join(MODES)}")
     if mode is not None and chosen == "binary":
-        raise OptionError("option valueMode needs option valueFormat string or json")
+        raise OptionError("option valueMode needs option valueFormat string, json or schema")
     if (schema is not None) != (chosen == "json"):
         raise OptionError(
             "option valueSchema and option valueFormat json need each other: set both or neither"

@@ -23,7 +23,7 @@ def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
 
 @pytest.mark.parametrize("kind", ["channel", "stream"])
 def test_datasource_with_stored_streams_reads_streams_and_tables(kind: str) -> None:
-    source = NatsDataSource({kind: "a"})
+    source = NatsDataSource({kind: "a", "valueFormat": "binary"})
     assert source.schema() == COLUMNS
     assert isinstance(source.streamReader(COLUMNS), StoredStreamReader)
     assert isinstance(source.reader(COLUMNS), StoredBatchReader)
