@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 _OWN: Final = ("options", "config", "monitoring", "transport", "faults")
 """Keyword arguments that are no fields of `Options`."""
 
-_NOT_RUNNING: Final = "the server is not running (%s): enter it with `with` or `async with` first"
+_USED_ONCE: Final = "an instance is used once, make another Server"
+_REMEDIES: Final = {
+    "killed": "`restart` it first",
+    "not restarted": "`restart` it again",
+    "ended": _USED_ONCE,
+}
+"""The way out for a server that does not run, by its state; in all others it has to be entered."""
 
 
 class _Place(NamedTuple):
@@ -195,7 +201,7 @@ class Server:
     def server(self) -> _Server:
         """The running server itself. Under `with` it lives on another thread: use `call` to reach into it."""
         if self._server is None:
-            raise RuntimeError(_NOT_RUNNING % self._state)
+            raise self._not_running()
         return self._server
 
     @property
@@ -228,8 +234,13 @@ class Server:
     @property
     def _known(self) -> _Place:
         if self._place is None:
-            raise RuntimeError(_NOT_RUNNING % self._state)
+            raise self._not_running()
         return self._place
+
+    def _not_running(self) -> RuntimeError:
+        """Return the error for a server that does not run, with what to do."""
+        remedy = _REMEDIES.get(self._state, "enter it with `with` or `async with` first")
+        return RuntimeError(f"the server is not running ({self._state}): {remedy}")
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Run a function (or coroutine function) on the server's thread and return its result."""
@@ -346,7 +357,7 @@ class Server:
     def _enter(self) -> None:
         """Take the one entry that an instance has. Raises: RuntimeError."""
         if self._state != "not entered":
-            raise RuntimeError(f"{self!r} was entered before: an instance is used once, make another Server")
+            raise RuntimeError(f"{self!r} was entered before: {_USED_ONCE}")
         self._state = "starting"
 
     async def _start(self) -> None:

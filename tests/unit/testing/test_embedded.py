@@ -141,9 +141,16 @@ def test_server_without_monitoring_says_how_to_get_it() -> None:
         _ = server.monitor_url
 
 
-def test_server_not_entered_says_so() -> None:
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = Server().url
+def test_server_that_does_not_run_says_what_to_do() -> None:
+    server = Server()
+    with pytest.raises(RuntimeError, match=r"not running \(not entered\): enter it with `with`"):
+        _ = server.url
+    with server:
+        server.kill()
+        with pytest.raises(RuntimeError, match=r"not running \(killed\): `restart` it first"):
+            _ = server.server
+    with pytest.raises(RuntimeError, match=r"not running \(ended\): .* make another Server"):
+        _ = server.url
 
 
 def test_server_shows_its_url_and_whether_it_runs() -> None:
