@@ -12,6 +12,8 @@ from math import ceil, isfinite
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
+from headrace.log.port import LARGEST_TIME
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
@@ -57,12 +59,15 @@ class MovableClock:
         else is waited for: what needs a disk's sync, or an answer from elsewhere, may come after this.
         Cost: that of the calls that are made, and a little for each that is set.
 
-        Raises: ValueError for a time that is negative or not finite; RuntimeError while it is moved already.
+        Raises: ValueError for a time that is negative, not finite, or after 2262, which no message can have;
+        RuntimeError while it is moved already.
         """
         if not isfinite(seconds) or seconds < 0:
             raise ValueError(f"a clock goes forward by a number of seconds, not by {seconds}")
         if self._soon is not None:
             raise RuntimeError("the clock is being moved already")
+        if self.now_ns() + seconds * _NS > LARGEST_TIME:
+            raise ValueError(f"{seconds} s from now is too late: messages have no time after 2262")
         goal_ns = self._ahead_ns + ceil(seconds * _NS)
         soon = self._soon = [(call.due_ns, call.number, call) for call in self._calls]
         heapq.heapify(soon)

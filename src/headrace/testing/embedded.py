@@ -275,8 +275,8 @@ class Server:
         answer: NATS Streaming forgets a client after ten heartbeats, by default within some minutes.
         A message that a moved clock makes the server store (a schedule's, a marker's) is on disk a moment
         after this returns, as ever. Each server of a cluster has a clock of its own.
-        Raises: ValueError for a time that is negative or not finite; RuntimeError outside of `with`, where it
-        is `await server.clock.advance(seconds)`, and while the server is paused.
+        Raises: ValueError for a time that is negative, not finite or after 2262; RuntimeError outside of
+        `with`, where it is `await server.clock.advance(seconds)`, and while the server is paused.
         """
         self.call(self.clock.advance, seconds)
 

@@ -136,6 +136,9 @@ async def test_clock_is_moved_forward_by_one_at_a_time(clock: MovableClock) -> N
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="goes forward"):
             await clock.advance(wrong)
+    for far in (1e10, 1e300):  # a log has no such time, and a call each second would be made until then
+        with pytest.raises(ValueError, match="no time after 2262"):
+            await clock.advance(far)
     clock.call_later(1, lambda: None)
     moving = asyncio.ensure_future(clock.advance(2))
     await asyncio.sleep(0)
