@@ -37,7 +37,7 @@ from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import RealFileSystem, make_directory, storage_errors
 from headrace.log.filters import SubjectFilter
 from headrace.log.ledger import Ledger, add_to_ranges
-from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
+from headrace.log.lookup import Lookup
 from headrace.log.port import (
     LONGEST_SUBJECT,
     NO_LIMITS,
@@ -155,7 +155,6 @@ class FileLog:
         self._counting = Counting(ledger, self._reader)
         self._lookup = Lookup(segments, ledger, self._reader, self._retention)
         self._compaction = Compaction(segments, ledger, self._fs, self._segment_bytes, cipher)
-        self._compaction.obey(self._limits)
         self._checkpoints = Checkpoints(
             *(directory, self._fs, segments, ledger, self._compaction),
             policy=self._policy,
@@ -170,7 +169,7 @@ class FileLog:
         left, held = self.left, self._held
         self.left, self._held, self._is_open = None, None, True
         self._core.open(ledger, segments, self._reader.cursors, self._tidy, seals=cipher is not None)
-        self._core.obey(self._limits)
+        self._obey(self._limits)
         try:
             self._adopt(found, is_durable=left is not None)
             if not fits and self._make is None:
@@ -230,10 +229,18 @@ class FileLog:
         if asleep is not None and asleep.answers(limits, self._clock()):
             return
         self._check_open()
-        self._limits = same_weights(self._limits, limits)
+        before = self._limits
+        self._obey(same_weights(before, limits))
+        try:
+            self._fit_all()
+        except StorageError:
+            self._obey(before)
+            raise
+
+    def _obey(self, limits: Limits) -> None:
+        self._limits = limits
         self._compaction.obey(limits)
         self._core.obey(limits)
-        self._fit_all()
 
     @property
     def written(self) -> int:
@@ -547,21 +554,15 @@ class FileLog:
 
     def next_expiry(self) -> int | None:
         asleep = self._asleep()
-        if asleep is not None:
-            return asleep.next_expiry
-        return self._retention.next_expiry(self._limits)
+        return self._retention.next_expiry(self._limits) if asleep is None else asleep.next_expiry
 
     def _fit_all(self) -> None:
         """Apply the limits to everything."""
         limits = self._limits
         removed = 0
         if limits.max_messages_per_subject:
-            place, table = 0, self._ledger.table
-            while True:
-                found, place = table.matching(None, place, SUBJECTS_AT_ONCE)
-                removed += self._retention.make_fit(limits, found)
-                if not place:
-                    break
+            for subjects in self._lookup.pages():
+                removed += self._retention.make_fit(limits, subjects)
         removed += self._retention.make_fit(limits, ())
         now = self._clock()
         has_expired = limits.max_age_ns or any(s.index.next_expiry <= now for s in self._segments.all)

@@ -81,15 +81,18 @@ class Lookup:
 
     def _matching(self, pattern: bytes) -> Iterator[bytes]:
         """Subjects that match; the table may change in between."""
-        table = self._ledger.table
-        if not grammar.has_wildcard(pattern):
-            if grammar.is_valid_literal(pattern) and table.get(pattern) is not None:
-                yield pattern
-            return
-        place = 0
+        if grammar.has_wildcard(pattern):
+            for some in self.pages(pattern):
+                yield from some
+        elif grammar.is_valid_literal(pattern) and self._ledger.table.get(pattern) is not None:
+            yield pattern
+
+    def pages(self, pattern: bytes | None = None) -> Iterator[list[bytes]]:
+        """Subjects that match a pattern (None: all), some at once; the table may change in between."""
+        table, place = self._ledger.table, 0
         while True:
             found, place = table.matching(pattern, place, SUBJECTS_AT_ONCE)
-            yield from found
+            yield found
             if not place:
                 return
 

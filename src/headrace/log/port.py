@@ -174,7 +174,8 @@ class MessageLog(Protocol):
     def limits(self, limits: Limits) -> None:
         """Take effect at once, as opening with limits does: what is over them is removed, oldest first, and
         what is over its age by the log's clock. With `LogDiscard.NEW` what is there may stay over
-        `max_messages` and `max_bytes`; then nothing is taken that would make it more.
+        `max_messages` and `max_bytes`; then nothing is taken that would make it more. Raises: StorageError;
+        then those before hold, and some of what is over the new ones may be removed.
         """
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:

@@ -291,6 +291,26 @@ class TestDiskFull:
         assert files.calls - before == 30
 
 
+@pytest.mark.parametrize("limits", [Limits(max_messages_per_subject=1), Limits(max_age_ns=5)])
+def test_limits_that_cannot_be_applied_leave_those_before(limits: Limits) -> None:
+    files = FaultyFileSystem(MemoryFileSystem(), only=["pread"])
+    log = FileLog(Path("/log"), filesystem=files, clock=lambda: 100)
+    for n in range(8):
+        log.append([NewMessage(b"s", b"%d" % n, time_ns=1)])
+    held = log.state().messages
+    files.fail_at, files.failures = files.calls + 1, 100
+    with pytest.raises(StorageError):
+        log.limits = limits
+    files.fail_at = 0
+    assert log.limits == Limits()
+    log.append([NewMessage(b"s", b"more")])
+    assert log.state().messages == held + 1
+    log.limits = limits
+    assert log.limits == limits
+    assert log.state().messages <= 1
+    log.close()
+
+
 class TestFailedSync:
     def test_what_was_lost_is_written_again_before_anything_is_promised(self) -> None:
         inner = MemoryFileSystem()
