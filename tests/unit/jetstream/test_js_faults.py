@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 import pytest
 
 from harness.js_account import SECOND, Place
+from headrace.jetstream.stream.stream import log_limits
 from headrace.log.store import FileStore
 from headrace.protocol.jetstream import headers as block
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 
 ROLLUP = block.added(b"", (b"Nats-Rollup", b"sub"))
 LIVES = block.added(b"", (b"Nats-TTL", b"1s"))
+FULL: dict[str, Any] = {"max_msgs_per_subject": 2, "discard": "new", "discard_new_per_subject": True}
 STREAMS: dict[str, tuple[dict[str, Any], bytes]] = {
     "a limit of messages": ({"max_msgs": 2}, b""),
     "a limit of bytes that one message breaks": ({"max_bytes": 45}, b""),
     "a limit of age": ({"max_age": SECOND}, b""),
     "lifetimes": ({"allow_msg_ttl": True}, LIVES),
     "roll-ups": ({"allow_rollup_hdrs": True}, ROLLUP),
+    "roll-ups of subjects that are full": ({"allow_rollup_hdrs": True, **FULL}, ROLLUP),
 }
 """Streams from which something goes after an append, and headers of every other message."""
 
@@ -30,6 +33,10 @@ class Played(NamedTuple):
     calls: int
     answers: list[list[Any]]
     held: list[tuple[bytes, bytes]]
+
+    @property
+    def refused(self) -> list[bool]:
+        return ["error" in answer for (answer,) in self.answers]
 
 
 def play(config: dict[str, Any], headers: bytes, call: int, failures: int) -> Played:
@@ -51,7 +58,9 @@ def play(config: dict[str, Any], headers: bytes, call: int, failures: int) -> Pl
     answers = [
         [sent.json() for sent in place.host.sent if sent.to == b"reply.%d" % number] for number in range(6)
     ]
-    messages = place.account.streams["S"].log.read_from(0).messages
+    log = place.account.streams["S"].log
+    assert log.limits == log_limits(place.account.streams["S"].config)
+    messages = log.read_from(0).messages
     return Played(calls, answers, [(message.subject, message.payload) for message in messages])
 
 
@@ -63,5 +72,93 @@ def test_every_publisher_is_answered_and_what_has_to_go_goes(name: str, failures
     for call in range(1, expected.calls + 1):
         played = play(config, headers, call, failures)
         assert [len(answers) for answers in played.answers] == [1] * 6, call
-        if not any("error" in answer for (answer,) in played.answers):
+        if played.refused == expected.refused:
             assert played.held == expected.held, call
+        for number, (answer,) in enumerate(played.answers):
+            if "error" in answer and "sync" not in answer["error"]["description"]:
+                assert b"%d" % number not in {payload for _, payload in played.held}, call
+
+
+def _names(place: Place) -> list[str]:
+    return list(place.ask("CONSUMER.NAMES.S")["consumers"] or [])
+
+
+UPDATES: list[dict[str, Any]] = [
+    {"max_msgs": 2},
+    {"max_msgs_per_subject": 1},
+    {"max_bytes": 60},
+    {"max_age": SECOND},
+    {"retention": "interest"},
+    {"allow_msg_schedules": True},
+    {"sources": [{"name": "O"}]},
+]
+
+
+def filled(files: FaultyFileSystem) -> Place:
+    """A stream with eight messages, of which one of two consumers has acknowledged two."""
+    place = Place(file=FileStore(Path("/store"), filesystem=files, remembers=False))
+    place.stream("S", subjects=["s.>"])
+    for name in ("a", "b"):
+        place.consumer("S", name, filter_subject=f"s.{name}")
+    for number in range(8):
+        place.publish("s.a" if number % 2 else "s.b", b"%d" % number)
+    for message in place.fetch("S", "a", 2):
+        place.acknowledge(message)
+    place.host.pass_time(1)
+    return place
+
+
+def stopped(place: Place, files: MemoryFileSystem) -> Place:
+    """The place that another start finds."""
+    place.account.stop()
+    place.file.close()
+    return Place(file=FileStore(Path("/store"), filesystem=files, remembers=False))
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=str)
+@pytest.mark.parametrize("failures", [1, 4])
+def test_an_update_is_done_as_a_whole_or_not_at_all(update: dict[str, Any], failures: int) -> None:
+    """Who is told of an error may find it done: it could not be written, and is with the next snapshot."""
+    for call in range(1, 30):
+        inner = MemoryFileSystem()
+        files = FaultyFileSystem(inner)
+        place = filled(files)
+        before = place.ask("STREAM.INFO.S")
+        begun = files.calls
+        files.fail_at, files.failures = begun + call, failures
+        answer = place.ask("STREAM.UPDATE.S", before["config"] | update)
+        files.fail_at, calls = 0, files.calls - begun
+        place.host.pass_time(3)
+        held = place.ask("STREAM.INFO.S")["state"]["messages"]
+        for _ in range(3):
+            place.publish("s.a", b"after")
+        info = place.ask("STREAM.INFO.S")
+        if "error" not in answer:
+            assert info["config"] == answer["config"], call
+        elif info["config"] == before["config"]:
+            assert info["state"]["messages"] == held + 3, call
+        again = stopped(place, inner).ask("STREAM.INFO.S")
+        assert (again["config"], again["state"]["messages"]) == (info["config"], info["state"]["messages"])
+        if calls < call:
+            return
+    pytest.fail("the update makes more calls than were tried")
+
+
+@pytest.mark.parametrize("failures", [1, 4])
+def test_a_consumer_that_is_removed_stays_so(failures: int) -> None:
+    for call in range(1, 30):
+        inner = MemoryFileSystem()
+        files = FaultyFileSystem(inner)
+        place = filled(files)
+        place.ask("STREAM.UPDATE.S", place.ask("STREAM.INFO.S")["config"] | {"retention": "interest"})
+        begun = files.calls
+        files.fail_at, files.failures = begun + call, failures
+        place.ask("CONSUMER.DELETE.S.b")
+        files.fail_at, calls = 0, files.calls - begun
+        place.host.pass_time(3)
+        assert _names(place) == ["a"], call
+        assert [m.subject for m in place.account.streams["S"].log.read_from(0).messages] == [b"s.a"] * 2, call
+        assert _names(stopped(place, inner)) == ["a"], call
+        if calls < call:
+            return
+    pytest.fail("the removal makes more calls than were tried")

@@ -79,8 +79,8 @@ class Scheduler(Feature):
     def configured(self) -> None:
         allows = self._stream.config.allow_msg_schedules
         if allows and not self._is_on:
-            self._is_on = True
             self._recover()
+            self._is_on = True
             self._arm()
         elif not allows:
             self.stop()

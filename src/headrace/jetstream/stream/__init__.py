@@ -5,7 +5,8 @@
 - In: `ingest` takes a turn's publications, `publication` is one of them, `checks` the table of what
   refuses it, which `acceptance` walks, with `dedupe` (message ids), `counters` and `ttl`; `features` are
   parts that follow publications, `republish` publishes it again.
-- Reads: `gets` and `direct_gets`. Removal: `removal`, `expiry` and `interest_retention`.
+- Reads: `gets` and `direct_gets`. Removal: `removal`, `expiry` and `interest_retention`; `retries` do again
+  what a disk refuses of it.
 
 Never here: how far consumers are, or the JSON of the API.
 """

@@ -6,28 +6,24 @@ interest lets go (`expiry`, `interest_retention`). Source: JetStream specificati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
-from headrace.errors import LogError
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.jetstream.configs import DiscardPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import Effects, StreamPort
-
-_AGAIN_S: Final = 1.0
-"""Seconds until a roll-up that failed is tried again."""
+    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.stream.retries import LogRetries
 
 
 class Removal:
     """The removal of messages of one stream."""
 
-    def __init__(self, stream: StreamPort, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, retries: LogRetries) -> None:
         self._stream = stream
-        self._effects = effects
-        self._failed: list[tuple[bytes | None, int]] = []
-        """Roll-ups that failed: the subject (None: all) and the sequence below which messages go."""
+        self._retries = retries
         self.was_purged = False
         """All was purged once: even a stream that never had a message says then where the first will be."""
 
@@ -82,21 +78,12 @@ class Removal:
         """Remove what a message stands for: everything below a sequence, or that of a subject.
 
         As on the Go server consumers move on although nothing was there to remove. The message is stored by
-        now, so an error of the log is only noted, and the removal tried again.
+        now: what a disk refuses is tried again.
         """
-        try:
-            self.purged(subject, self._stream.log.purge(subject, up_to=below))
-        except LogError as error:
-            self._effects.note.error("stream %s: roll-up failed: %s", self._stream.name, error)
-            if not self._failed:
-                self._effects.later(_AGAIN_S, self._again)
-            self._failed.append((subject, below))
+        self._retries.do("roll-up", partial(self._roll_up, subject, below))
 
-    def _again(self) -> None:
-        failed, self._failed = self._failed, []
-        if not self._stream.is_closed:
-            for subject, below in failed:
-                self.roll_up(subject, below)
+    def _roll_up(self, subject: bytes | None, below: int) -> None:
+        self.purged(subject, self._stream.log.purge(subject, up_to=below))
 
     def purged(self, subject: bytes | None = None, count: int = 0) -> None:
         """Consumers go on behind `count` messages of a subject (None: of all) that the log has no more."""

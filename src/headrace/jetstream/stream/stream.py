@@ -26,6 +26,7 @@ from headrace.jetstream.stream.ingest import Ingest
 from headrace.jetstream.stream.interest_retention import InterestRetention
 from headrace.jetstream.stream.removal import Removal
 from headrace.jetstream.stream.republish import Republisher
+from headrace.jetstream.stream.retries import LogRetries
 from headrace.log.port import Limits, LogDiscard, Weights
 from headrace.protocol.jetstream.configs import Compression, DiscardPolicy, RetentionPolicy, Storage
 from headrace.protocol.jetstream.times import ZERO
@@ -99,7 +100,8 @@ class Stream(StreamCounts):
         log.when_opened(self._read_directly)
         self.config = config
         self.acceptance: Final = Acceptance(CHECKS, Stored(self, account))
-        self.removal: Final = Removal(self, account)
+        self._retries: Final = LogRetries(self, account)
+        self.removal: Final = Removal(self, self._retries)
         self.retention: Final = InterestRetention(self, account)
         self.expiry: Final = Expiry(self, account)
         self._apply(config)
@@ -152,22 +154,22 @@ class Stream(StreamCounts):
     def update(self, config: StreamConfig) -> None:
         """Take over another configuration, which was found good; limits hold at once.
 
-        Raises: StorageError.
+        Raises: StorageError; then the configuration is what it was.
         """
         self.flush()
         retention = self.config.retention
         self.log.limits = log_limits(config)
         self._apply(config)
         self.ingest.configured()
-        self.removal.trim()
+        self._trim()
         self._subscribe()
         if config.retention is not retention:
-            self.retention.changed()
+            self._retries.do("removal by interest", self.retention.changed)
             for consumer in self.consumers.values():
                 consumer.stream_changed()
         for feature in self.features:
-            feature.configured()
-        self.sourcing.configured()
+            self._retries.do("update", feature.configured)
+        self._retries.do("update of sources", self.sourcing.configured)
         self.expiry.run()
 
     def close(self) -> None:
@@ -195,7 +197,7 @@ class Stream(StreamCounts):
     def drop(self, consumer: Consumer) -> None:
         """A consumer is gone, and with it its interest."""
         if self.consumers.pop(consumer.name, None) is not None and not self.is_closed:
-            self.retention.dropped()
+            self._retries.do("removal by interest", self.retention.dropped)
 
     # -- messages in -----------------------------------------------------------------------------------
 
