@@ -299,6 +299,9 @@ class StreamPort(StreamView, Protocol):
     def flush(self) -> bool:
         """Append what was received, and do what acknowledgements left to do; False: there was nothing."""
 
+    def set_limits(self) -> None:
+        """Give the log the limits of the configuration; what a disk refuses of that is tried again."""
+
     def answer(self, reply: bytes, body: bytes) -> None:
         """Answer a publisher, if it wants an answer and the stream gives any."""
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from harness.js_account import SECOND, Place
+from headrace.errors import StorageError
 from headrace.jetstream.stream.stream import log_limits
+from headrace.log.memory import MemoryLog
 from headrace.log.store import FileStore
 from headrace.protocol.jetstream import headers as block
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
+
+if TYPE_CHECKING:
+    from headrace.log.port import Limits
 
 ROLLUP = block.added(b"", (b"Nats-Rollup", b"sub"))
 LIVES = block.added(b"", (b"Nats-TTL", b"1s"))
@@ -162,3 +167,39 @@ def test_a_consumer_that_is_removed_stays_so(failures: int) -> None:
         if calls < call:
             return
     pytest.fail("the removal makes more calls than were tried")
+
+
+class _LimitsFail(MemoryLog):
+    """A log that takes other limits, and refuses the next ones so many times."""
+
+    refusals = -1
+
+    @property
+    def limits(self) -> Limits:
+        return super().limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        if self.refusals > 0:
+            self.refusals -= 1
+            raise StorageError("disk on fire")
+        if self.refusals < 0:
+            self.refusals = 2
+        MemoryLog.limits.__set__(self, limits)
+
+
+def test_a_roll_up_of_a_full_subject_is_stored_though_the_limits_come_back_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log has other limits for the append of a roll-up."""
+    monkeypatch.setattr("headrace.log.memory.MemoryLog", _LimitsFail)
+    place = Place()
+    place.stream("S", subjects=["s"], storage="memory", allow_rollup_hdrs=True, **FULL)
+    for payload in (b"1", b"2"):
+        place.publish("s", payload)
+    assert place.publish("s", b"3", headers=ROLLUP) == {"stream": "S", "seq": 3}
+    stream = place.account.streams["S"]
+    assert [message.payload for message in stream.log.read_from(0).messages] == [b"3"]
+    assert stream.log.limits != log_limits(stream.config)
+    place.host.pass_time(5)
+    assert stream.log.limits == log_limits(stream.config)

@@ -443,12 +443,11 @@ class Ingest:
             log.append([], first + len(batch.messages))
         elif self._stream.config.discard_new_per_subject and any(p.rollup for p in batch.notes.values()):
             # a subject that is full takes a message that stands for those before it
-            limits = log.limits
-            log.limits = replace(limits, discard_new_per_subject=False)
+            log.limits = replace(log.limits, discard_new_per_subject=False)
             try:
                 log.append(batch.messages, batch.first)
             finally:
-                log.limits = limits
+                self._stream.set_limits()
         else:
             log.append(batch.messages, batch.first)
 

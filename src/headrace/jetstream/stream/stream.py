@@ -232,6 +232,13 @@ class Stream(StreamCounts):
             self._trim()
         self.expiry.watch()
 
+    def set_limits(self) -> None:
+        """Give the log the limits of the configuration, which are in effect already but for one append."""
+        self._retries.do("update of limits", self._set_limits)
+
+    def _set_limits(self) -> None:
+        self.log.limits = log_limits(self.config)
+
     def _trim(self) -> None:
         """Remove what is over the limits; an error is only noted: the next append removes it."""
         try:
