@@ -19,7 +19,6 @@ from rich.console import Console
 import headrace
 from harness.dearest import in_turn
 from harness.waiting import LONG
-from headrace.conf.streaming_options import StreamingOptions
 from headrace.demo import run
 from headrace.demo.display import Display
 from headrace.demo.feed import load_flights
@@ -95,12 +94,12 @@ def kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("kept")
 def test_demo_with_a_given_server_kills_nothing(tmp_path: Path) -> None:
     said = io.StringIO()
-    with Server(streaming=StreamingOptions()) as server:
+    with Server(jetstream=True) as server:
         options = run.DemoOptions(tmp_path / "demo-output", server.url, limit=300)
         assert run.run_demo(options, Display(Console(file=said, width=200)), threading.Event())
         assert "it is not ours, so nothing is killed" in said.getvalue()
         assert "up again" not in said.getvalue()
-        assert "300 messages published, 300 is the channel's last sequence" in said.getvalue()
+        assert "300 messages published, 300 is the stream's last sequence" in said.getvalue()
         again = run_demo(tmp_path, "--limit", "300", "--url", server.url)
     assert again.returncode == 1
     assert "has been used before, its last sequence is 300" in again.stdout

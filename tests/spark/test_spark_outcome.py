@@ -71,7 +71,7 @@ def written(
     [
         (ALL, expected(COUNT, COUNT, 20, 25), None),
         (ALL, expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
-        (ALL, expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
+        (ALL, expected(COUNT, COUNT + 1, 20, 25), "is the stream's last sequence"),
         (ALL, expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
         (
             (*range(1, COUNT), 7),

@@ -33,9 +33,7 @@ def _run(options: argparse.Namespace, program: str, ending: Ending) -> int:
     display = Display()
     display.say(f"Headrace {__version__}: real flights through a NATS server into a Spark table")
     try:
-        wishes = DemoOptions(
-            options.output, options.url, options.monitor_url, options.limit, cluster_id=options.cluster_id
-        )
+        wishes = DemoOptions(options.output, options.url, options.limit)
         good = ending.run(lambda: run_demo(wishes, display, ending.stop), end_jvm)
     except BrokenPipeError:  # `main` knows what it means
         raise
@@ -57,12 +55,8 @@ def parser(program: str) -> argparse.ArgumentParser:
         "--output", type=Path, default=Path("demo-output"), help="folder to write (%(default)s)"
     )
     made.add_argument(
-        "--url", help="use the NATS Streaming server there instead of starting one; it is not killed"
+        "--url", help="use the server with JetStream there instead of starting one; it is not killed"
     )
-    made.add_argument(
-        "--cluster-id", metavar="ID", default="test-cluster", help="of the server at --url (%(default)s)"
-    )
-    made.add_argument("--monitor-url", help="monitoring of that server (http://...), for a smoother display")
     made.add_argument("--limit", type=_count, help="replay only so many flights")
     return made
 

@@ -2,8 +2,8 @@
 
 - `feed` has the flights, `publisher` publishes them in a process of its own (`publisher_process` starts and
   follows it), `server` is the demonstration's server, `outage` kills it in the middle.
-- `job` is the Spark job, `listener` an independent client of its results, `channel` and `monitor` tell how
-  far the channel is.
+- `job` is the Spark job, `listener` an independent client of its results, `stream` tells how far the
+  stream is.
 - `run` walks through it all with the files of `files`; `display` shows the run, `outcome` checks it, `chart`
   draws.
 

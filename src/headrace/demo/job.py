@@ -1,7 +1,7 @@
 """The Spark job of the demonstration: flights in, typed rows and a table of delays out.
 
 Knows nothing of servers, processes or displays. Where the messages come from is `source`, the options of
-`format("nats")`: a stored channel, subjects, a stream tomorrow, and no other line changes.
+`format("nats")`: a stream, a STAN channel, subjects, and no other line changes.
 """
 
 from __future__ import annotations

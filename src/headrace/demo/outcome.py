@@ -65,7 +65,7 @@ def check_outcome(spark: SparkSession, files: Files, expected: Expected, display
         *_kill_checks(expected),
         (
             expected.stored == published,
-            f"{published:,} messages published, {expected.stored:,} is the channel's last sequence",
+            f"{published:,} messages published, {expected.stored:,} is the stream's last sequence",
         ),
         (rows == published, f"{rows:,} rows in the flights table"),
         (

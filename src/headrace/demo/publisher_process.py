@@ -14,7 +14,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.demo.channel import CHANNEL
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -34,21 +33,18 @@ class PublisherError(HeadraceError):
 class PublisherProcess:
     """The publishing process, seen from here. `published`, the rows acknowledged, grows until it is `total`.
 
-    `on_published` hears of each such count at once, on a thread of its own. `resumed` is the row with which
-    publishing went on after an outage, None while there was none.
+    `on_published` hears of each such count at once, on a thread of its own. `recovered` is how many messages
+    the stream had after an outage, None while there was none; `repeated` how many of them were sent again.
     """
 
     def __init__(
         self,
         url: str,
-        cluster_id: str,
         limit: int | None,
         log: Path,
         on_published: Callable[[int, int], object] = lambda _count, _total: None,
     ) -> None:
-        command = [
-            sys.executable, "-m", "headrace.demo.publisher", "--cluster-id", cluster_id, "--channel", CHANNEL,
-        ]  # fmt: skip
+        command = [sys.executable, "-m", "headrace.demo.publisher"]
         if limit is not None:
             command += ["--limit", str(limit)]
         self._log = log
@@ -60,7 +56,8 @@ class PublisherProcess:
         self.published = 0
         self.total: int | None = None
         self.is_done = False
-        self.resumed: int | None = None
+        self.recovered: int | None = None
+        self.repeated = 0
         self._on_published = on_published
         self._error: str | None = None
         self._reader = threading.Thread(target=self._read, name="demo-publisher", daemon=True)
@@ -107,7 +104,8 @@ class PublisherProcess:
         for line in self._process.stdout:
             fields: dict[str, Any] = json.loads(line)
             self.total = fields.get("ready", self.total)
-            self.resumed = fields.get("resumed", self.resumed)
+            self.recovered = fields.get("recovered", self.recovered)
+            self.repeated = fields.get("repeated", self.repeated)
             self.published = fields.get("published", fields.get("done", self.published))
             if "published" in fields and self.total is not None:
                 self._on_published(self.published, self.total)

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 
 from headrace.demo import job
-from headrace.demo.channel import CHANNEL, look, look_unused
 from headrace.demo.display import CounterDisplay
 from headrace.demo.files import Files
 from headrace.demo.listener import PayloadListener
-from headrace.demo.monitor import stored_messages
 from headrace.demo.outage import Outage
 from headrace.demo.outcome import Expected, check_outcome
 from headrace.demo.publisher_process import PublisherProcess
-from headrace.demo.server import CLUSTER_ID, DemoServer
+from headrace.demo.server import DemoServer
+from headrace.demo.stream import LOST, STREAM, look, look_unused
 from headrace.errors import HeadraceError
 from headrace.spark.progress import QueryCounts, failure_text
 from headrace.spark.session import session
@@ -56,24 +55,18 @@ class DemoOptions:
     """The options of a run.
 
     `url` None starts a server and kills it on the way; `limit` None replays the whole feed.
-
-    `cluster_id` is that of the server of `url`, `monitor_url` only makes its display smoother.
     """
 
     output: Path
     url: str | None = None
-    monitor_url: str | None = None
     limit: int | None = None
-    cluster_id: str = "test-cluster"
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of the channel; `server` and `outage` only if the server is the demonstration's own."""
+    """The place of the stream; `server` and `outage` only if the server is the demonstration's own."""
 
     url: str
-    cluster_id: str
-    monitor_url: str | None
     server: DemoServer | None = None
     outage: Outage | None = None
 
@@ -105,14 +98,16 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
     with contextlib.ExitStack() as stack:
         place = _place(options, files, stack)
         # A server that cannot be used is told of before Spark starts.
-        version = look_unused(place.url, place.cluster_id).version
+        version = look_unused(place.url).version
         own = f"{place.url}, a process of its own that will be killed, version {version}"
         given = f"the one given by --url, version {version}; it is not ours, so nothing is killed"
         display.fact("server", own if place.server else given)
         publisher = PublisherProcess(
-            place.url, place.cluster_id, options.limit, files.publisher_log,
+            place.url,
+            options.limit,
+            files.publisher_log,
             place.outage.published if place.outage else _nothing,
-        )  # fmt: skip
+        )
         stack.callback(publisher.end)
         listener = PayloadListener(place.url, job.RESULTS)
         stack.callback(listener.close)
@@ -121,12 +116,11 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
         stack.callback(spark.stop)
         display.fact("spark", f"PySpark {spark.version}, Java at {os.environ['JAVA_HOME']}")
         expected = _stream(
-            _Run(spark, publisher, listener, place, files, display, stop),
-            source_options(place.url, place.cluster_id),
+            _Run(spark, publisher, listener, place, files, display, stop), source_options(place.url)
         )
         good = check_outcome(spark, files, expected, display)
     if place.server:
-        display.fact("store", f"{files.store}  (the channel, as the server left it)")
+        display.fact("store", f"{files.store}  (the stream, as the server left it)")
     display.fact("table", f"{files.delays}  (Parquet, one row per carrier and hour)")
     display.fact("flights", f"{files.flights}  (Parquet, one row per flight)")
     display.fact("chart", str(files.chart))
@@ -134,11 +128,10 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
     return good
 
 
-def source_options(url: str, cluster_id: str) -> dict[str, str]:
+def source_options(url: str) -> dict[str, str]:
     """The one place that says where the job's messages come from."""
     return {
-        "channel": CHANNEL,
-        "clusterId": cluster_id,
+        "stream": STREAM,
         "startingOffsets": "earliest",
         "url": url,
         "connectionName": CONNECTION_NAME,
@@ -153,11 +146,11 @@ def target_options(url: str) -> dict[str, str]:
 
 def _place(options: DemoOptions, files: Files, stack: contextlib.ExitStack) -> _Place:
     if options.url:
-        return _Place(options.url, options.cluster_id, options.monitor_url)
+        return _Place(options.url)
     server = DemoServer(files.store, files.server_log)
     stack.callback(server.stop)
     server.start()
-    return _Place(server.url, CLUSTER_ID, server.monitor_url, server, Outage(server))
+    return _Place(server.url, server, Outage(server))
 
 
 def _nothing(_count: int, _total: int) -> None:
@@ -179,18 +172,18 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
         ]
         _wait_live(queries, run.stop)
         total = run.publisher.wait_ready()
-        run.display.fact(
-            "reading", f"two streaming queries on channel {CHANNEL}; {total:,} flights to publish"
-        )
+        run.display.fact("reading", f"two streaming queries on stream {STREAM}; {total:,} flights to publish")
         with CounterDisplay(run.display, total, ("published", "stored", "written")) as counters:
             run.publisher.go()
             _wait_written(run, queries, total, counters)
         for counts in queries:
             counts.query.stop()
+        if again := run.publisher.repeated:
+            run.display.fact("sent again", f"{again:,} rows that the stream had: it knew them by their ids")
     except PySparkException as error:
         raise DemoError(f"a streaming query failed: {failure_text(error)} (see {files.spark_log})") from error
     place = run.place
-    stored = look(place.url, place.cluster_id).last_sequence
+    stored = look(place.url).last_sequence
     return Expected(
         total, stored, run.listener.last, place.outage.killed_at if place.outage else None, _kept(run)
     )
@@ -239,8 +232,11 @@ def _pause(stop: threading.Event) -> None:
 
 
 def _stored(run: _Run, queries: list[QueryCounts]) -> int:
-    told = stored_messages(run.place.monitor_url, CHANNEL) if run.place.monitor_url else None
-    return max(counts.received for counts in queries) if told is None else told
+    """Return how far the stream is; Spark tells no sooner than with its next micro-batch."""
+    try:
+        return look(run.place.url).last_sequence
+    except LOST:  # it was killed
+        return max(counts.received for counts in queries)
 
 
 def _ride_out(run: _Run) -> bool:
@@ -252,7 +248,7 @@ def _ride_out(run: _Run) -> bool:
     if outage.start_again():
         display.fact("killed", f"at row {outage.killed_at:,}: SIGKILL, rows on their way are in doubt")
     place.server.check()
-    if outage.away is None or (run.publisher.resumed is None and not run.publisher.is_done):
+    if outage.away is None or (run.publisher.recovered is None and not run.publisher.is_done):
         return False
     display.fact("up again", f"after {outage.away * 1000:.0f} ms, recovered {_kept(run):,} messages")
     return True
@@ -260,6 +256,6 @@ def _ride_out(run: _Run) -> bool:
 
 def _kept(run: _Run) -> int:
     """Return how many messages the server had after the outage; the publisher asked before it went on."""
-    if run.publisher.resumed is not None:
-        return run.publisher.resumed - 1
-    return look(run.place.url, run.place.cluster_id).last_sequence
+    if run.publisher.recovered is not None:
+        return run.publisher.recovered
+    return look(run.place.url).last_sequence

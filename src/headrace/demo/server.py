@@ -1,7 +1,7 @@
 """The demonstration's server: a process of its own that can be killed and started again where it was.
 
-A real `headrace streaming` with a file store, so that what it acknowledged has to come back from disk. Knows
-when it answers again; what it has kept is asked over NATS, by others.
+A real `headrace serve` with JetStream, so that what it acknowledged has to come back from disk. Knows when it
+answers again; what it has kept is asked over NATS, by others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from headrace.errors import HeadraceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLUSTER_ID: Final = "headrace-demo"
 HOST: Final = "127.0.0.1"
 
 START_LIMIT: Final = 30.0
@@ -36,7 +35,7 @@ class DemoServerError(HeadraceError):
 class DemoServer:
     """The server of the demonstration, as a process.
 
-    `headrace streaming` over a store; `url` and `monitor_url` stay when it starts again.
+    `headrace serve` over a store of streams; `url` stays when it starts again.
 
     The folder of the log must be there; the server leaves its ports file in it for a moment.
     """
@@ -47,19 +46,17 @@ class DemoServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
         self.url = ""
-        self.monitor_url = ""
 
     def start(self) -> float:
-        """Start it, on the ports it had before if it had any; the seconds until it answered.
+        """Start it, on the port it had before if it had one; the seconds until it answered.
 
         Raises: DemoServerError, OSError.
         """
         begun = time.monotonic()
-        port, monitor_port = (urlsplit(url).port or -1 for url in (self.url, self.monitor_url))
         command = [
-            sys.executable, "-m", "headrace", "streaming",
-            "-a", HOST, "-p", str(port), "-m", str(monitor_port),
-            "-cid", CLUSTER_ID, "-st", "FILE", "-dir", str(self._store),
+            sys.executable, "-m", "headrace", "serve",
+            "-a", HOST, "-p", str(urlsplit(self.url).port or -1),
+            "-js", "-sd", str(self._store),
             "--ports_file_dir", str(self._log.parent),
         ]  # fmt: skip
         with self._log.open("ab") as log:
@@ -69,7 +66,7 @@ class DemoServer:
             )
         self._killed = False
         ports = self._wait_ports(self._process, begun + START_LIMIT)
-        self.url, self.monitor_url = ports["nats"][0], ports["monitoring"][0]
+        self.url = ports["nats"][0]
         return time.monotonic() - begun
 
     def kill(self) -> None:

@@ -5,32 +5,36 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import nats
 import pytest
+from nats.js.errors import NoStreamResponseError
 
 from headrace.client.blocking import connect
 from headrace.client.errors import ConnectError
-from headrace.client.replay import replay
-from headrace.client.stan import StanClosedError, StanError
+from headrace.client.jetstream import JetStream
 from headrace.demo import listener as listening
-from headrace.demo import publisher
-from headrace.demo.channel import CHANNEL, Look, look
 from headrace.demo.listener import ListenerError, PayloadListener
 from headrace.demo.outage import Outage
 from headrace.demo.publisher import FeedPublication, PublishError
-from headrace.demo.server import CLUSTER_ID, DemoServer, DemoServerError
+from headrace.demo.server import DemoServer, DemoServerError
+from headrace.demo.stream import STREAM, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from headrace.errors import HeadraceError
+    from nats.aio.client import Client
+    from nats.js.api import PubAck
 
 
 PATIENCE = 60.0
 SWALLOWED = 50
 """Acknowledgements that are lost with each kill."""
+
+FEED = [(f"flights.{row % 7}", b"row %d" % row) for row in range(1, 4001)]
+"""Subjects and payloads."""
 
 
 @pytest.fixture
@@ -45,21 +49,20 @@ def test_publication_over_kills_stores_every_row_once_in_its_place(
     server: DemoServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each kill swallows acknowledgements before: rows are stored that the publisher does not know of."""
-    feed = [b"row %d" % row for row in range(1, 4001)]
     kills, restarts = [700, 1900, 3300], []
     known: list[int] = []
-    resumed: list[int] = []
+    recovered: list[int] = []
     publication = FeedPublication(
-        server.url, CLUSTER_ID, CHANNEL, published=lambda _count: None, resumed=resumed.append
+        server.url, published=lambda _count: None, recovered=recovered.append, patience=PATIENCE
     )
     hear = publication._on_ack
     swallowed = 0
 
-    def hear_until_a_kill_is_due(guid: str, error: HeadraceError | None) -> None:
+    def hear_until_a_kill_is_due(row: int, acknowledgement: asyncio.Future[PubAck]) -> None:
         nonlocal swallowed
-        deaf = len(known) > len(resumed)
-        if error is not None or (not deaf and (not kills or publication._acknowledged < kills[0])):
-            hear(guid, error)
+        deaf = len(known) > len(recovered)
+        if not deaf and (not kills or publication._acknowledged < kills[0]):
+            hear(row, acknowledgement)
             return
         if not deaf:
             known.append(publication._acknowledged)
@@ -73,16 +76,32 @@ def test_publication_over_kills_stores_every_row_once_in_its_place(
 
     monkeypatch.setattr(publication, "_on_ack", hear_until_a_kill_is_due)
     url = server.url
-    publication.check_unused()
-    asyncio.run(asyncio.wait_for(publication.run(feed), PATIENCE))
+    publish(publication, FEED)
     for thread in restarts:
         thread.join()
     assert (kills, len(restarts), server.url) == ([], 3, url)
-    assert all(row > count + SWALLOWED for row, count in zip(resumed, known, strict=True))
+    assert all(count >= before + SWALLOWED for count, before in zip(recovered, known, strict=True))
+    assert publication.repeated >= 3 * SWALLOWED
+    assert stored(url) == FEED
+
+
+def publish(publication: FeedPublication, feed: Sequence[tuple[str, bytes]]) -> None:
+    async def work() -> None:
+        await publication.prepare()
+        await asyncio.wait_for(publication.run(feed), PATIENCE)
+
+    asyncio.run(work())
+
+
+def stored(url: str) -> list[tuple[str, bytes]]:
+    """Subjects and payloads of the stream, in its order."""
     with connect(url) as connection:
-        batches = list(replay(connection, CLUSTER_ID, CHANNEL))
-    assert [sequence for batch in batches for sequence in batch.sequences] == list(range(1, 4001))
-    assert [payload for batch in batches for payload in batch.payloads] == feed
+        batches = list(JetStream(connection).read(STREAM, 1, look(url).last_sequence + 1))
+    return [
+        (subject.decode(), payload)
+        for batch in batches
+        for subject, payload in zip(batch.subjects, batch.payloads, strict=True)
+    ]
 
 
 def test_outage_kills_once_at_half_and_brings_the_server_back(server: DemoServer) -> None:
@@ -94,13 +113,13 @@ def test_outage_kills_once_at_half_and_brings_the_server_back(server: DemoServer
     assert (outage.killed_at, outage.away) == (50, None)
     server.check()  # killed on purpose is no failure
     with pytest.raises(ConnectError):
-        look(server.url, CLUSTER_ID)
+        look(server.url)
     outage.published(51, 100)
     assert outage.start_again()
     assert not outage.start_again()
     assert outage.killed_at == 50
     assert outage.away is not None
-    assert look(server.url, CLUSTER_ID).last_sequence == 0
+    assert look(server.url).last_sequence == 0
 
 
 def test_server_that_ends_by_itself_is_a_failure(server: DemoServer) -> None:
@@ -118,68 +137,68 @@ def test_server_that_cannot_start_says_where_to_look(server: DemoServer, tmp_pat
     second.stop()
 
 
-class Script:
-    """A publication whose connections fail at once and whose looks are by script."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: Look | Exception) -> None:
-        self._looks = list(looks)
-        self.resumed: list[int] = []
-        monkeypatch.setattr(publisher, "look", self._look)
-        monkeypatch.setattr(publisher, "look_unused", self._look)
-        self.publication = FeedPublication(
-            "nats://h:1", "c", "a", published=print, resumed=self.resumed.append, patience=0
-        )
-        monkeypatch.setattr(self.publication, "_publish", self._lose)
-
-    def _look(self, *_arguments: str) -> Look:
-        answer = self._looks.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    async def _lose(self) -> None:
-        raise StanClosedError("stan: connection closed")
-
-    def run(self) -> None:
-        self.publication.check_unused()
-        asyncio.run(self.publication.run([b"x"] * 10))
+def test_publication_goes_on_where_a_server_that_still_runs_cut_it_off(
+    server: DemoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the connection before has sent may yet arrive: its ids are those of the rows sent again."""
+    publication = FeedPublication(server.url, published=cut_at(500, monkeypatch), recovered=print)
+    publish(publication, FEED)
+    assert stored(server.url) == FEED
 
 
-def test_publication_does_not_guess_when_the_same_server_cut_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, Look("one", 0), Look("one", 3))
-    with pytest.raises(PublishError, match="still runs"):
-        script.run()
+def cut_at(count: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Close the newest connection of nats-py, once, when so many rows are acknowledged."""
+    connections: list[Client] = []
+    connect_to = nats.connect
+
+    async def connected(*servers: Any, **options: Any) -> Client:
+        connections.append(await connect_to(*servers, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(nats, "connect", connected)
+    closing: list[asyncio.Task[None]] = []
+
+    def published(now: int) -> None:
+        if now >= count and not closing:
+            closing.append(asyncio.ensure_future(connections[-1].close()))
+
+    return published
 
 
-def test_publication_that_was_all_stored_before_the_kill_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, Look("one", 0), Look("two", 10))
-    script.run()
-    assert script.resumed == [11]
+def test_publication_of_what_is_stored_already_repeats_nothing(server: DemoServer) -> None:
+    publish(FeedPublication(server.url, published=print), FEED[:10])
+    publication = FeedPublication(server.url, published=print)
+    asyncio.run(publication.run(FEED[:10]))
+    assert publication.repeated == 10
+    assert stored(server.url) == FEED[:10]
 
 
-def test_publication_sees_acknowledged_rows_that_did_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, Look("one", 0), Look("two", 3))
-    script.publication._acknowledged = 4
-    with pytest.raises(PublishError, match="4 rows are acknowledged, and channel a ends at sequence 3"):
-        script.run()
+def test_publication_sees_acknowledged_rows_that_did_not_come_back(server: DemoServer) -> None:
+    publish(FeedPublication(server.url, published=print), FEED[:3])
+    publication = FeedPublication(server.url, published=print)
+    publication._acknowledged = 4
+    with pytest.raises(PublishError, match="4 rows are acknowledged, and stream FLIGHTS ends at sequence 3"):
+        asyncio.run(publication._publish(is_again=True))
 
 
-def test_publication_sees_messages_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, Look("one", 0), Look("two", 11))
-    with pytest.raises(PublishError, match="channel a ends at sequence 11"):
-        script.run()
+def test_publication_sees_messages_of_somebody_else(server: DemoServer) -> None:
+    publication = FeedPublication(server.url, published=print)
+    asyncio.run(publication.prepare())
+    tell(server.url, {"flights.of.others": b"1"})
+    with pytest.raises(PublishError, match=r"row 1 is message 2 of stream FLIGHTS: somebody else publishes"):
+        asyncio.run(publication.run(FEED[:100]))
 
 
-def test_publication_gives_up_on_a_server_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, Look("one", 0), ConnectError("refused"))
-    with pytest.raises(ConnectError, match="refused"):
-        script.run()
+def test_publication_gives_up_on_a_server_that_stays_away() -> None:
+    publication = FeedPublication("nats://127.0.0.1:1", published=print, patience=0)
+    with pytest.raises(ConnectError, match=r"cannot connect to nats://127\.0\.0\.1:1"):
+        asyncio.run(publication.run(FEED))
 
 
-def test_publication_stops_at_what_the_server_refuses(server: DemoServer) -> None:
-    publication = FeedPublication(server.url, CLUSTER_ID, "a.*", published=print)
-    with pytest.raises(StanError, match="stan: invalid"):
-        asyncio.run(publication.run([b"x"]))
+def test_publication_stops_at_what_no_stream_takes(server: DemoServer) -> None:
+    publication = FeedPublication(server.url, published=print)
+    with pytest.raises(NoStreamResponseError):
+        publish(publication, [("elsewhere", b"x")] * 20)
 
 
 def test_listener_hears_the_last_word_also_after_a_kill(server: DemoServer) -> None:

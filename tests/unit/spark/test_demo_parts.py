@@ -13,16 +13,14 @@ from rich.console import Console
 
 from headrace.cli import demo as command
 from headrace.client.blocking import connect
-from headrace.client.replay import replay as replayed
-from headrace.conf.streaming_options import StreamingOptions
-from headrace.demo.channel import CHANNEL
+from headrace.client.jetstream import JetStream
 from headrace.demo.chart import draw_delays
 from headrace.demo.display import CounterDisplay, Display
 from headrace.demo.feed import FeedError, load_airlines, load_flights, messages
 from headrace.demo.files import Files
-from headrace.demo.monitor import stored_messages
 from headrace.demo.publisher import FeedPublication
 from headrace.demo.publisher_process import PublisherError, PublisherProcess
+from headrace.demo.stream import STREAM, look
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -34,14 +32,27 @@ def flights() -> list[dict[str, Any]]:
     return load_flights()
 
 
-def payloads(url: str, cluster_id: str) -> list[bytes]:
-    """What the channel holds, in its order; the sequences are checked."""
+def stored(url: str) -> list[tuple[str, bytes]]:
+    """Subjects and payloads in the stream's order; the sequences are checked."""
     with connect(url) as connection:
-        batches = list(replayed(connection, cluster_id, CHANNEL))
-    found = [payload for batch in batches for payload in batch.payloads]
+        batches = list(JetStream(connection).read(STREAM, 1, look(url).last_sequence + 1))
+    found = [
+        (subject.decode(), payload)
+        for batch in batches
+        for subject, payload in zip(batch.subjects, batch.payloads, strict=True)
+    ]
     sequences = [sequence for batch in batches for sequence in batch.sequences]
     assert sequences == list(range(1, len(found) + 1))
     return found
+
+
+def publish(url: str, feed: list[tuple[str, bytes]]) -> None:
+    async def work() -> None:
+        publication = FeedPublication(url, published=print)
+        await publication.prepare()
+        await publication.run(feed)
+
+    asyncio.run(work())
 
 
 def test_feed_is_the_whole_year_in_time_order(flights: list[dict[str, Any]]) -> None:
@@ -68,48 +79,47 @@ def test_feed_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_replay_publishes_everything_and_tells(flights: list[dict[str, Any]], tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    with Server(streaming=StreamingOptions(cluster_id="mine")) as server:
-        publisher = PublisherProcess(
-            server.url, "mine", 3000, tmp_path / "log", lambda *counts: told.append(counts)
-        )
+    with Server(jetstream=True) as server:
+        publisher = PublisherProcess(server.url, 3000, tmp_path / "log", lambda *counts: told.append(counts))
         try:
             assert publisher.wait_ready() == 3000
             publisher.go()
             publisher._reader.join()
             publisher.check()
-            assert (publisher.published, publisher.is_done, publisher.resumed) == (3000, True, None)
+            assert (publisher.published, publisher.is_done) == (3000, True)
+            assert (publisher.recovered, publisher.repeated) == (None, 0)
         finally:
             publisher.end()
         assert told == sorted(told)
         assert {total for _, total in told} == {3000}
-        assert payloads(server.url, "mine") == [payload for _, payload in messages(flights[:3000])]
+        assert stored(server.url) == messages(flights[:3000])
 
 
-def test_replay_into_a_channel_that_was_used_before_says_what_to_do(tmp_path: Path) -> None:
-    with Server(streaming=StreamingOptions()) as server:
-        asyncio.run(FeedPublication(server.url, "test-cluster", CHANNEL, published=print).run([b"x"]))
-        publisher = PublisherProcess(server.url, "test-cluster", 10, tmp_path / "log")
+def test_replay_into_a_stream_that_was_used_before_says_what_to_do(tmp_path: Path) -> None:
+    with Server(jetstream=True) as server:
+        publish(server.url, [("flights.a", b"x")])
+        publisher = PublisherProcess(server.url, 10, tmp_path / "log")
         try:
             with pytest.raises(
-                PublisherError, match=r"channel flights .* last sequence is 1; remove it first"
+                PublisherError, match=r"stream FLIGHTS .* last sequence is 1; remove it first"
             ):
                 publisher.wait_ready()
         finally:
             publisher.end()
 
 
-def test_replay_to_a_server_without_streaming_says_so(tmp_path: Path) -> None:
+def test_replay_to_a_server_without_jetstream_says_so(tmp_path: Path) -> None:
     with Server() as server:
-        publisher = PublisherProcess(server.url, "mine", 10, tmp_path / "log")
+        publisher = PublisherProcess(server.url, 10, tmp_path / "log")
         try:
-            with pytest.raises(PublisherError, match=r"no streaming server with cluster ID mine answers at"):
+            with pytest.raises(PublisherError, match=r"no JetStream answers at .*: start .* -js"):
                 publisher.wait_ready()
         finally:
             publisher.end()
 
 
 def test_replay_without_a_server_says_why(tmp_path: Path) -> None:
-    publisher = PublisherProcess("nats://127.0.0.1:1", "mine", 10, tmp_path / "log")
+    publisher = PublisherProcess("nats://127.0.0.1:1", 10, tmp_path / "log")
     try:
         with pytest.raises(PublisherError, match="the publisher failed: "):
             publisher.wait_ready()
@@ -117,14 +127,11 @@ def test_replay_without_a_server_says_why(tmp_path: Path) -> None:
         publisher.end()
 
 
-def test_stored_messages_is_the_last_sequence() -> None:
-    with Server(monitoring=True, streaming=StreamingOptions()) as server:
-        assert stored_messages(server.monitor_url, CHANNEL) is None
-        feed = [b"x"] * 5
-        asyncio.run(FeedPublication(server.url, "test-cluster", CHANNEL, published=print).run(feed))
-        assert stored_messages(server.monitor_url, CHANNEL) == 5
-        gone = server.monitor_url
-    assert stored_messages(gone, CHANNEL) is None
+def test_look_is_the_last_sequence() -> None:
+    with Server(jetstream=True) as server:
+        assert look(server.url).last_sequence == 0
+        publish(server.url, [("flights.a", b"x")] * 5)
+        assert look(server.url).last_sequence == 5
 
 
 def test_files_clear_removes_only_what_a_run_writes(tmp_path: Path) -> None:
