@@ -28,6 +28,21 @@ def test_blocks_have_their_language_name_and_line() -> None:
     assert (second.language, second.name, second.text) == ("", None, "plain\n")
 
 
+def test_block_of_sql_has_its_name_in_a_comment_of_sql() -> None:
+    [block] = blocks("```sql\n-- a.sql\nSELECT 1;\n```\n")
+
+    assert block.name == "a.sql"
+
+
+def test_block_that_is_not_run_says_so_directly_before(tmp_path: Path) -> None:
+    left_out = "<!-- not run: there is no such package -->\n```python\nimport headrace_of_nobody\n```\n"
+
+    with Reader(tmp_path) as reader:
+        reader.read(left_out)
+        with pytest.raises(AssertionError, match="headrace_of_nobody"):
+            reader.read(left_out.replace("-->\n", "-->\n\n"))
+
+
 def test_commands_have_what_is_shown_behind_them() -> None:
     first, second = commands("$ echo a \\\n    b  # both\na b\n$ true\n")
 

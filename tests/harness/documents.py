@@ -1,10 +1,10 @@
 """Documents as their readers use them: blocks are copied in order into an empty directory, and what comes out
 is compared with what the document shows.
 
-A block that begins with a comment `# name.py` is saved as that file; other Python blocks are run. A console
-block has commands behind `$ `, each with what it prints on standard output, or if that is nothing on standard
-error (a server: in its log). In that, `…` is any text of a line, and a line of `…` alone is any lines. A line
-`^C` ends the server.
+A block that begins with a comment `# name.py` or `-- name.sql` is saved as that file; other Python blocks are
+run. A console block has commands behind `$ `, each with what it prints on standard output, or if that is
+nothing on standard error (a server: in its log). In that, `…` is any text of a line, and a line of `…` alone
+is any lines. A line `^C` ends the server. A block behind a line `<!-- not run: reason -->` is left out.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 
-_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NAME: Final = re.compile(r"# ([\w-]+\.\w+)\n")
+_FENCE: Final = re.compile(
+    r"(?P<left_out>^<!-- not run: [^\n]+ -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME: Final = re.compile(r"(?:#|--) ([\w-]+\.\w+)\n")
 _PORT: Final = "4222"
 """Where the servers of all documents listen."""
 _NO_SERVER: Final = frozenset(("-t", "-v", "-h", "--help", "--signal"))
@@ -41,11 +44,15 @@ _NO_SERVER: Final = frozenset(("-t", "-v", "-h", "--help", "--signal"))
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What stands between two fences; `line` is its first one in the document."""
+    """What stands between two fences; `line` is its first one in the document.
+
+    `is_run` is False for what the document says that it is not run.
+    """
 
     language: str
     text: str
     line: int
+    is_run: bool = True
 
     @property
     def name(self) -> str | None:
@@ -69,7 +76,8 @@ class Command:
 def blocks(document: str) -> Iterator[Block]:
     """The blocks of a document, in order."""
     for found in _FENCE.finditer(document):
-        yield Block(found.group(1), found.group(2), document.count("\n", 0, found.start(2)) + 1)
+        line = document.count("\n", 0, found.start("text")) + 1
+        yield Block(found["language"], found["text"], line, is_run=found["left_out"] is None)
 
 
 def commands(console: str) -> Iterator[Command]:
@@ -131,6 +139,8 @@ class Reader:
         return document.replace(_PORT, self._port)
 
     def _copy(self, block: Block) -> None:
+        if not block.is_run:
+            return
         if block.language == "console":
             for command in commands(block.text):
                 self._enter(command)
