@@ -21,6 +21,7 @@ DEAREST: Final = (
     "notebook",
     "guide",
     "schemas",
+    "pipelines",
 )
 """What each is about."""
 

@@ -40,5 +40,5 @@ def test_example_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.Mo
         for cell in notebook.cells
         for output in cell.get("outputs", ())
     )
-    assert "<th>messages</th><td>1,000</td>" in shown  # the channel
+    assert "<th>messages</th><td>1,000</td>" in shown  # the stream
     assert "is_an_order" in shown  # the dead letters

@@ -10,7 +10,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, rows, run, run_starter, totals
+from pipeline_runs import (
+    BODIES,
+    SECONDS,
+    publish,
+    publish_in_two_windows,
+    publish_to_channel,
+    rows,
+    run,
+    run_starter,
+    totals,
+)
 from rich.console import Console
 
 from harness.waiting import PATIENCE
@@ -37,7 +47,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(streaming=StreamingOptions()) as running:
+    with Server(jetstream=True) as running:
         yield running
 
 
@@ -49,7 +59,7 @@ trigger: once
 sources:
   messages:
     format: nats
-    options: {channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 40}
+    options: {stream: NUMBERS, startingOffsets: earliest, maxOffsetsPerTrigger: 40}
 transforms:
   typed:
     sql: SELECT sequence, try_cast(CAST(data AS STRING) AS INT) AS n FROM messages
@@ -81,7 +91,7 @@ def test_rows_go_to_the_table_or_to_the_dead_letters_once_over_restarts(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "steps_of_a_test.py").write_text(MODULE)
-    publish(server, "numbers", [b"%d" % n if n != 7 else b"seven" for n in range(100)])
+    publish(server.url, "NUMBERS", [b"%d" % n if n != 7 else b"seven" for n in range(100)])
     with connect(server.url) as listener:
         listener.subscribe("stats")
         listener.flush()
@@ -105,7 +115,7 @@ def test_rows_go_to_the_table_or_to_the_dead_letters_once_over_restarts(
     assert [line.split()[:5] for line in shown.splitlines() if line.startswith("  table")] == [
         ["table", "batch", str(batch), str(count), "rows"] for batch, count in enumerate((40, 40, 20))
     ]
-    publish(server, "numbers", [b"2", b"200"])
+    publish(server.url, "NUMBERS", [b"2", b"200"])
     assert run(TYPED, tmp_path, spark, {"url": server.url})[0]
     assert len(rows(tmp_path / "table", "n")) == 46
     assert len(rows(tmp_path / "dead", "row")) == 12
@@ -148,7 +158,7 @@ sinks:
 def test_a_row_that_may_not_be_ends_the_run_and_names_the_expectation(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
-    publish(server, "numbers", [b"1", b"two"])
+    publish(server.url, "NUMBERS", [b"1", b"two"])
     text = TYPED.replace("check: n IS NOT NULL", "check: n IS NOT NULL, otherwise: fail")
     text = text.replace("steps_of_a_test:scaled", "headrace.pipelines.steps:deduplicate")
     text = text.replace("SELECT sequence", "SELECT timestamp, sequence").replace(
@@ -221,10 +231,10 @@ TO_PARQUET = "format: parquet\n    path: out\n"
 
 
 def test_archive_then_replay_at_a_rate(spark: SparkSession, server: Server, tmp_path: Path) -> None:
-    publish(server, "orders", [b"%d" % n for n in range(300)])
+    publish(server.url, "ORDERS", [b"%d" % n for n in range(300)])
     run_starter("archive", tmp_path, spark, {"url": server.url})
     archived = rows(tmp_path / "tables" / "orders", "sequence", "data", "stream")
-    assert archived == [(n + 1, b"%d" % n, "orders") for n in range(300)]
+    assert archived == [(n + 1, b"%d" % n, "ORDERS") for n in range(300)]
     began = time.monotonic()
     shown = run_starter("replay-table", tmp_path, spark, {"rate": "150"}, sink=TO_PARQUET)
     assert time.monotonic() - began > 300 / 150
@@ -239,7 +249,7 @@ def test_archive_then_replay_at_a_rate(spark: SparkSession, server: Server, tmp_
 def test_aggregate_counts_and_keeps_what_is_no_json(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
-    publish(server, "orders", BODIES)
+    publish(server.url, "ORDERS", BODIES)
     sink = TO_PARQUET + "    mode: overwrite\n"  # has open minutes, too
     run_starter("aggregate", tmp_path, spark, {"url": server.url}, sink=sink)
     assert totals(data for (data,) in rows(tmp_path / "out", "data")) == {"a": (2, 5.0), "b": (1, 1.0)}
@@ -256,9 +266,9 @@ def test_aggregate_leaves_open_what_may_still_grow(
 
 
 def test_deduplicate_keeps_the_first_of_each_key(spark: SparkSession, server: Server, tmp_path: Path) -> None:
-    publish(server, "orders", [b'{"id": %d}' % (n % 10) for n in range(50)] + [b"no json"])
+    publish(server.url, "ORDERS", [b'{"id": %d}' % (n % 10) for n in range(50)] + [b"no json"])
     run_starter("deduplicate", tmp_path, spark, {"url": server.url})
-    publish(server, "orders", [b'{"id": %d}' % (n % 12) for n in range(50)])
+    publish(server.url, "ORDERS", [b'{"id": %d}' % (n % 12) for n in range(50)])
     run_starter("deduplicate", tmp_path, spark, {"url": server.url})
     found = rows(tmp_path / "tables" / "orders-once", "key")
     assert found == sorted((str(n),) for n in range(12))
@@ -277,18 +287,29 @@ def test_stop_ends_a_run_that_would_go_on(spark: SparkSession, tmp_path: Path) -
     timer.join()
 
 
-def test_a_channel_in_a_notebook(spark: SparkSession, server: Server) -> None:
-    publish(server, "orders", [b"<%d>" % n for n in range(20)])
-    orders = stream("orders", server.url, spark=spark)
+def test_a_stream_in_a_notebook(spark: SparkSession, server: Server) -> None:
+    publish(server.url, "ORDERS", [b"<%d>" % n for n in range(20)])
+    orders = stream("ORDERS", server.url, spark=spark)
     html = orders._repr_html_()
     assert "<th>messages</th><td>20</td>" in html
     assert "<code>&lt;19&gt;</code>" in html
     assert "&lt;14&gt;" not in html
-    assert orders.df(startingOffsets='{"orders": 11}').count() == 10
+    assert orders.df(startingOffsets='{"ORDERS": 11}').count() == 10
     assert [data for _, _, data in orders.last(2)] == [b"<18>", b"<19>"]
-    none = stream("none", server.url)
-    assert "there is no channel none of cluster test-cluster" in none._repr_html_()
-    with pytest.raises(StoredStreamError, match="there is no channel none"):
+    none = stream("NONE", server.url)
+    assert "there is no stream NONE" in none._repr_html_()
+    with pytest.raises(StoredStreamError, match="there is no stream NONE"):
         none.info()
     with pytest.raises(HeadraceError, match="one is shown at a time"):
         stream("a,b", server.url)
+
+
+def test_a_channel_in_a_notebook(spark: SparkSession) -> None:
+    with Server(streaming=StreamingOptions()) as server:
+        publish_to_channel(server, "orders", [b"<%d>" % n for n in range(20)])
+        orders = stream("orders", server.url, kind="channel", spark=spark)
+        assert "<th>messages</th><td>20</td>" in orders._repr_html_()
+        assert orders.df(startingOffsets='{"orders": 11}').count() == 10
+        assert [data for _, _, data in orders.last(2)] == [b"<18>", b"<19>"]
+        none = stream("none", server.url, kind="channel")
+        assert "there is no channel none of cluster test-cluster" in none._repr_html_()

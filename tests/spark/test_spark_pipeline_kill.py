@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pipeline_runs import publish, publish_to_channel
 
 import headrace
 from harness import depth
 from harness.dearest import in_turn
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import LONG
-from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.client.jetstream_api import JetStreamApi
@@ -27,7 +27,7 @@ from headrace.pipelines.table_files import open_table, read_rows
 from headrace.testing import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, in_turn("killed pipeline")]
 
@@ -44,7 +44,7 @@ spark: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 sources:
   messages:
     format: nats
-    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 1000}
+    options: {url: "${url}", stream: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 1000}
 transforms:
   numbers:
     sql: SELECT sequence, timestamp, CAST(CAST(data AS STRING) AS INT) AS number FROM messages
@@ -72,20 +72,16 @@ sinks:
 """
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(streaming=StreamingOptions()) as running:
-        yield running
-
-
-def publish(url: str, numbers: Iterable[int]) -> None:
-    async def work() -> None:
-        async with await stan.connect("test-cluster", "publisher", servers=url) as client:
-            for number in numbers:
-                last = await client.publish_async("numbers", b"%d" % number)
-            await last
-
-    asyncio.run(work())
+@contextmanager
+def source(kind: str, url: str, payloads: list[bytes]) -> Iterator[str]:
+    """Messages in a stream of the server at `url`, or in a channel of another one; where they are."""
+    if kind == "stream":
+        publish(url, "numbers", payloads)
+        yield url
+        return
+    with Server(streaming=StreamingOptions()) as server:
+        publish_to_channel(server, "numbers", payloads)
+        yield server.url
 
 
 def start(folder: Path, *parameters: str) -> subprocess.Popen[str]:
@@ -115,9 +111,9 @@ def kill_after(process: subprocess.Popen[str], batches: int) -> None:
     process.stdout.close()
 
 
-def run_killed_once(folder: Path, *parameters: str) -> None:
+def run_killed_once(folder: Path, spec: str, *parameters: str) -> None:
     """Run it, kill it in the middle, and run it again to its end."""
-    (folder / "copy.yaml").write_text(SPEC)
+    (folder / "copy.yaml").write_text(spec)
     kill_after(start(folder, *parameters), batches=3)
     last = start(folder, *parameters)
     said, _ = last.communicate(timeout=LONG)
@@ -131,11 +127,12 @@ def column(folder: Path, name: str, order_by: str) -> list[Any]:
     return [one for batch in read_rows(table, 0, table.rows, [name]) for one in batch.column(0).to_pylist()]
 
 
+@pytest.mark.parametrize("stored", depth.turn(["stream", "channel"]))
 @pytest.mark.parametrize("kind", depth.turn(list(SIDES)))
-def test_killed_pipeline_has_written_every_message_once(server: Server, tmp_path: Path, kind: str) -> None:
+def test_killed_pipeline_has_written_every_message_once(tmp_path: Path, kind: str, stored: str) -> None:
     """Into a table, without those that are dead letters; copied, and deduplicated, into streams."""
     numbers = [1 + number % DIFFERENT for number in range(MESSAGES)]
-    publish(server.url, numbers)
+    spec = SPEC.replace("stream: numbers", f"{stored}: numbers")
     with (
         ServerProcess(SIDES[kind], tmp_path, "-js", "-sd", str(tmp_path / "jetstream")) as process,
         connect(process.url) as connection,
@@ -143,7 +140,8 @@ def test_killed_pipeline_has_written_every_message_once(server: Server, tmp_path
         api = JetStreamApi(connection)
         for name in ("COPIES", "ONCE"):
             api.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [name.lower()]})
-        run_killed_once(tmp_path, f"url={server.url}", f"to_url={process.url}")
+        with source(stored, process.url, [b"%d" % number for number in numbers]) as url:
+            run_killed_once(tmp_path, spec, f"url={url}", f"to_url={process.url}")
         found = {
             name: [
                 int(payload)

@@ -12,7 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, run_starter, totals
+from pipeline_runs import (
+    BODIES,
+    SECONDS,
+    publish,
+    publish_in_two_windows,
+    publish_to_channel,
+    run_starter,
+    totals,
+)
 from rich.console import Console
 
 from harness import depth
@@ -44,40 +52,43 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(streaming=StreamingOptions()) as running:
+    with Server(jetstream=True) as running:
         yield running
 
 
-def receive(listener: Connection, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    while len(found) < count:
-        batch = listener.receive(timeout=10.0)
-        assert len(batch), f"{len(found)} of {count} messages came"
-        found += batch.payloads
-    return found
+def stored(url: str, stream: str) -> list[bytes]:
+    with connect(url) as connection:
+        last = JetStreamApi(connection).stream(stream).last_sequence
+        batches = list(JetStream(connection).read(stream, 1, last + 1))
+    return [payload for batch in batches for payload in batch.payloads]
 
 
-def test_replayed_table_is_published(spark: SparkSession, server: Server, tmp_path: Path) -> None:
-    publish(server, "orders", [b"%d" % n for n in range(300)])
+def make_stream(url: str, name: str, subject: str) -> None:
+    with connect(url) as connection:
+        JetStreamApi(connection).ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+
+
+def test_replayed_table_is_in_the_stream_once(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    """Also the rows of messages that had ids of their own."""
+    publish(server.url, "ORDERS", [b"%d" % n for n in range(300)])
+    with connect(server.url) as connection:
+        connection.request("orders", b"300", headers={"Nats-Msg-Id": "three hundred", "Kept": "yes"})
     run_starter("archive", tmp_path, spark, {"url": server.url})
-    with connect(server.url) as listener:
-        listener.subscribe("replay.orders")
-        listener.flush()
+    make_stream(server.url, "REPLAY", "replay.*")
+    for _ in range(2):  # the second run has no row left
         run_starter("replay-table", tmp_path, spark, {"url": server.url, "rate": "200"})
-        assert [int(data) for data in receive(listener, 300)] == list(range(300))
+    assert [int(data) for data in stored(server.url, "REPLAY")] == list(range(301))
+    with connect(server.url) as connection:
+        [last] = JetStream(connection).read("REPLAY", 301, 302)
+    assert b"Kept: yes" in (last.headers[0] or b"")
+    assert b"three hundred" not in (last.headers[0] or b"")
 
 
-def test_aggregate_is_published(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+def test_aggregate_is_stored(spark: SparkSession, server: Server, tmp_path: Path) -> None:
     publish_in_two_windows(server)
-    with connect(server.url) as listener:
-        listener.subscribe("stats.orders")
-        listener.flush()
-        run_starter("aggregate", tmp_path, spark, {"url": server.url}, change=SECONDS)
-        listener.publish("stats.orders", b"end")
-        found = receive(listener, 2)
-        while found[-1] != b"end":
-            found += receive(listener, 1)
-    assert totals(found[:-1]) == {"a": (2, 5.0), "b": (1, 1.0)}
+    make_stream(server.url, "STATS", "stats.>")
+    run_starter("aggregate", tmp_path, spark, {"url": server.url}, change=SECONDS)
+    assert totals(stored(server.url, "STATS")) == {"a": (2, 5.0), "b": (1, 1.0)}
 
 
 @contextmanager
@@ -94,14 +105,12 @@ either = pytest.mark.parametrize("kind", depth.turn(list(SIDES)))
 
 
 @either
-def test_channel_is_copied_into_a_stream_once(
-    spark: SparkSession, server: Server, tmp_path: Path, kind: str
-) -> None:
-    with jetstream(kind, tmp_path) as (target, _, api):
+def test_channel_is_copied_into_a_stream_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    with Server(streaming=StreamingOptions()) as server, jetstream(kind, tmp_path) as (target, _, api):
         api.ask("STREAM.CREATE.ORDERS", {"name": "ORDERS", "subjects": ["orders"]})
         parameters = {"from_url": server.url, "to_url": target}
         for count in (500, 100):  # the second run goes on behind the first
-            publish(server, "orders", [b"%d" % n for n in range(count)])
+            publish_to_channel(server, "orders", [b"%d" % n for n in range(count)])
             run_starter("channel-to-stream", tmp_path, spark, parameters)
         # Without Spark's memory everything is written again, and dropped by its ids.
         shutil.rmtree(tmp_path / "checkpoints")
@@ -167,9 +176,12 @@ def test_events_of_the_server_and_reports_become_a_table_with_charts(
 ) -> None:
     with ServerProcess(NATS_SERVER, tmp_path, config=SYSTEM) as process:
         address = process.url.removeprefix("nats://")
-        parameters = {"system_url": f"nats://sys:s@{address}", "url": f"nats://app:a@{address}"}
-        text = starter("operations").text.replace("trigger: 10s", "trigger: 200ms")
-        spec = read_spec(text, tmp_path / "operations.yaml", parameters)
+        parameters = {
+            "system_url": f"nats://sys:s@{address}",
+            "url": f"nats://app:a@{address}",
+            "trigger": "200ms",
+        }
+        spec = read_spec(starter("operations").text, tmp_path / "operations.yaml", parameters)
         stop = threading.Event()
         runs: list[bool] = []
 

@@ -2,8 +2,8 @@
 
     from headrace.pipelines import Pipeline
 
-    pipeline = Pipeline("orders", trigger="5s", parameters={"channel": "orders"})
-    pipeline.source("messages", format="nats", options={"channel": "${channel}"})
+    pipeline = Pipeline("orders", trigger="5s", parameters={"stream": "ORDERS"})
+    pipeline.source("messages", format="nats", options={"stream": "${stream}"})
 
     @pipeline.transform("messages")
     def texts(messages):

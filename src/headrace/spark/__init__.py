@@ -34,14 +34,14 @@ def stream(
     name: str,
     url: str | None = None,
     *,
-    kind: str = "channel",
+    kind: str = "stream",
     spark: SparkSession | None = None,
     **options: str,
 ) -> NotebookStream:
-    """A stored channel, or with `kind="stream"` a JetStream stream, as a notebook shows it: how much is in
+    """A JetStream stream, or with `kind="channel"` a STAN channel, as a notebook shows it: how much is in
     it, its last messages; `.df()` is its table.
 
-    `options` are those of `format("nats")`, such as `clusterId`. No Spark is started before `.df()`.
+    `options` are those of `format("nats")`, such as `credsFile`. No Spark is started before `.df()`.
     Raises: OptionError if an option cannot be used.
     """
     from headrace.spark.notebook import NotebookStream

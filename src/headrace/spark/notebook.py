@@ -1,4 +1,4 @@
-"""Stored channels and streams for notebooks: facts and the last messages as HTML, the rows as a DataFrame.
+"""Streams and STAN channels for notebooks: facts and the last messages as HTML, the rows as a DataFrame.
 
 Only reads. Facts and messages come over the blocking client, so that looking at one needs no running Spark;
 a session is made, or the running one taken, when a DataFrame is asked for.
@@ -33,13 +33,13 @@ SHOWN_BYTES: Final = 120
 
 
 class NotebookStream:
-    """One channel or stream; made by `headrace.spark.stream`."""
+    """One stream or channel; made by `headrace.spark.stream`."""
 
     def __init__(
         self, name: str, url: str | None, spark: SparkSession | None, kind: str, options: Mapping[str, str]
     ) -> None:
-        if kind not in ("channel", "stream"):
-            raise OptionError(f"kind: {kind!r} is neither channel nor stream")
+        if kind not in ("stream", "channel"):
+            raise OptionError(f"kind: {kind!r} is neither stream nor channel")
         self.name = name
         self._given = {**options, kind: name} | ({"url": url} if url else {})
         asked = read_options({"reconnectTimeout": PATIENCE, **self._given})
@@ -51,7 +51,7 @@ class NotebookStream:
         self._spark = spark
 
     def info(self) -> StoredState:
-        """Ask for the state of the channel or stream now.
+        """Ask for the state of the stream or channel now.
 
         Raises: StoredStreamError if there is none, or no server.
         """
@@ -67,7 +67,7 @@ class NotebookStream:
         return self._session().read.format("nats").options(**{**self._given, **options}).load()
 
     def read_stream(self, **options: str) -> DataFrame:
-        """Return the channel or stream as a streaming DataFrame, from its first message on if no option says
+        """Return the stream or channel as a streaming DataFrame, from its first message on if no option says
         otherwise.
         """
         given = {"startingOffsets": "earliest", **self._given, **options}

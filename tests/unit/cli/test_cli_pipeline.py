@@ -91,5 +91,5 @@ def test_wrong_use_is_code_2(arguments: tuple[str, ...], capsys: pytest.CaptureF
 
 def test_parameters_are_set_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", "archive", tmp_path / "a.yaml") == 0
-    assert run("check", tmp_path / "a.yaml", "--set", "channel=a b") == 2
-    assert "option channel: 'a b' is not the name of a channel" in capsys.readouterr().err
+    assert run("check", tmp_path / "a.yaml", "--set", "stream=a b") == 2
+    assert "option stream: 'a b' is not the name of a stream" in capsys.readouterr().err

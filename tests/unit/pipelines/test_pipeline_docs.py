@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from test_pipeline_sql import without_places
 
+from harness.documents import ROOT, blocks
 from headrace.pipelines.reading import load_spec
 from headrace.pipelines.starters import starters
 
-DOCS = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+if TYPE_CHECKING:
+    from pathlib import Path
 
-
-def example(kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+DOCS = (ROOT / "docs" / "pipelines.md").read_text()
 
 
 def test_the_examples_say_the_same_in_three_languages(tmp_path: Path) -> None:
     specs: list[Any] = []
-    for kind, suffix in (("yaml", ".yaml"), ("sql", ".sql"), ("python", ".py")):
+    examples = {block.name: block.text for block in blocks(DOCS)}
+    for suffix in (".yaml", ".sql", ".py"):
         file = tmp_path / f"orders_of_the_docs{suffix}"
-        file.write_text(example(kind))
+        file.write_text(examples[f"orders{suffix}"])
         spec = without_places(load_spec(file))
         typed, scored = spec["steps"]
         typed["sql"] = " ".join(typed["sql"].split())
