@@ -6,11 +6,14 @@ The same tests for each kind of stream and server.
 from __future__ import annotations
 
 import asyncio
+import runpy
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pipeline_runs import publish
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from harness import depth
@@ -23,7 +26,6 @@ from headrace.testing import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -195,3 +197,15 @@ def test_stored_wrong_use_fails_with_the_option_and_the_fix(spark: SparkSession)
         spark.readStream.format("nats").option("subject", "a").option("startingOffsets", "latest").load()
     with pytest.raises(AnalysisException, match="valueSchema and option valueFormat json need each other"):
         spark.readStream.format("nats").option("stream", "a").option("valueFormat", "json").load()
+
+
+def test_example_of_a_table_does_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "stream_to_table.py"))
+    table = str(tmp_path / "table")
+    with Server(jetstream=True) as server:
+        publish(server.url, "ORDERS", [b"%d" % n for n in range(30)])
+        assert example["append"](server.url, "ORDERS", table) == 30
+        publish(server.url, "ORDERS", [b"%d" % n for n in range(30, 50)])
+        assert example["append"](server.url, "ORDERS", table) == 50
+    texts = [row["text"] for row in spark.read.parquet(table).orderBy("sequence").collect()]
+    assert texts == [str(n) for n in range(50)]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
-import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +15,8 @@ from headrace.demo.feed import load_flights, messages
 from headrace.spark.progress import QueryCounts, failure_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from conftest import Running
@@ -209,24 +208,3 @@ def test_own_schema_gives_those_columns(
     counts.query.stop()
     [row] = spark.read.parquet(str(tmp_path / "table")).collect()
     assert row.asDict() == {"data": bytearray(b"x"), "headers": {"K": ["1", "2"]}}
-
-
-def test_example_of_a_table_does_what_it_says(
-    spark: SparkSession, headrace_server: Running, tmp_path: Path
-) -> None:
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "subjects_to_table.py"))
-    stop = threading.Event()
-
-    def talk() -> None:
-        with connect(headrace_server.url) as nc:
-            while not stop.wait(0.02):
-                nc.publish("orders.new", b"{}", headers={"K": "v"})
-                nc.flush()
-
-    talker = threading.Thread(target=talk)
-    talker.start()
-    try:
-        assert example["listen"](headrace_server.url, "orders.>", str(tmp_path / "table"), "1s") > 10
-    finally:
-        stop.set()
-        talker.join()

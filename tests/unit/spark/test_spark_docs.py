@@ -7,7 +7,6 @@ from pathlib import Path
 from headrace.spark.options import OPTIONS
 from headrace.spark.schema import COLUMNS
 from headrace.spark.sink_options import SINK_OPTIONS
-from headrace.testing import Server
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,13 +28,3 @@ def test_docs_column_table_is_the_codes() -> None:
     assert [(name, kind.replace(" ", "")) for name, kind in rows] == [
         (column.name, column.dataType.simpleString()) for column in COLUMNS
     ]
-
-
-def test_notebook_example_does_what_it_says() -> None:
-    example = runpy.run_path(str(ROOT / "examples" / "notebook_client.py"))
-    with Server() as server:
-        assert example["walk"](server.url) == [
-            "greet.joe: hello",
-            "greet.sue: hello",
-            "nobody is subscribed to 'time.now'",
-        ]
