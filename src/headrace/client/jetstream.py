@@ -126,11 +126,14 @@ class JetStream:
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"not the description of a stream: {error!r}") from error
 
-    def names(self) -> list[str]:
-        """The names of all streams, in pages as the server gives them. Raises: as `state`."""
+    def names(self, subject: str | None = None) -> list[str]:
+        """The names of all streams, or of those that take subjects of a pattern, in pages as the server gives
+        them. Raises: as `state`.
+        """
         found: list[str] = []
+        chosen = {} if subject is None else {"subject": subject}
         while True:
-            answer = self.api.ask("STREAM.NAMES", {"offset": len(found)})
+            answer = self.api.ask("STREAM.NAMES", {"offset": len(found), **chosen})
             try:
                 page, total = [str(name) for name in answer["streams"] or ()], int(answer["total"])
             except (KeyError, TypeError, ValueError) as error:

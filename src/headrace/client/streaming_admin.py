@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from headrace.client.errors import StreamingRefusedError
+from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.errors import ProtocolError
 from headrace.protocol.admin import (
     AdoptRequest,
@@ -129,7 +129,13 @@ class StreamingAdmin:
             raise ProtocolError(f"not the answer to an adoption: {error!r}") from error
 
     def _ask(self, verb: str, payload: bytes) -> dict[str, Any]:
-        message = self._connection.request(f"{self._subject}.{verb}", payload, timeout=self._timeout)
+        try:
+            message = self._connection.request(f"{self._subject}.{verb}", payload, timeout=self._timeout)
+        except NoRespondersError as nobody:
+            cluster = self._subject.removeprefix(ADMINISTRATION_PREFIX)
+            raise NoRespondersError(
+                f"no NATS Streaming (STAN) server of cluster ID {cluster} answers"
+            ) from nobody
         answer = read_answer(message.data)
         error = answer.get("error")
         if error is None:

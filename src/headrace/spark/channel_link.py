@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.client.errors import StreamingRefusedError
+from headrace.client.errors import ClientError, NoRespondersError, StreamingRefusedError
+from headrace.client.jetstream import JetStream
 from headrace.client.replay import channel_state, replay_columns
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.columns import Columns
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.client.blocking import Connection
-    from headrace.client.errors import ClientError
     from headrace.spark.offsets import StoredRange
 
 _NOT_FOUND: Final = 404
+_MOST_TOLD: Final = 3
 
 
 class ChannelLink(StoredLink):
@@ -75,5 +76,24 @@ class ChannelLink(StoredLink):
                 table = stored_record_batch(span.name, batch, columns, batch.replies)
             yield StoredRows(batch.sequences, table, batch.damaged)
 
+    def _advice(self, name: str, error: ClientError) -> str:
+        """Say what a channel is, and which streams may be meant, where there is no streaming server."""
+        if not isinstance(error, NoRespondersError):
+            return ""
+        said = "; channels are those of NATS Streaming (STAN)"
+        try:
+            streams = self._with_connection(lambda connection: _streams_like(JetStream(connection), name))
+        except ClientError:  # there is no JetStream either
+            return said
+        if not streams:
+            return said
+        return f"{said}, option stream reads JetStream: there is a stream {', '.join(streams)}"
+
     def _is_gone(self, error: ClientError) -> bool:
         return isinstance(error, StreamingRefusedError) and error.code == _NOT_FOUND
+
+
+def _streams_like(streams: JetStream, channel: str) -> list[str]:
+    """Return the streams of a channel's name, in whatever case, or else some that take its subject."""
+    same = [name for name in streams.names() if name.lower() == channel.lower()]
+    return (same or streams.names(channel))[:_MOST_TOLD]

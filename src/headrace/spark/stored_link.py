@@ -231,7 +231,12 @@ class StoredLink(ABC):
 
     def _failed(self, name: str, error: ClientError, tried: str = "") -> StoredStreamError:
         where = ", ".join(map(str, resolve_addresses(self._options.url)))  # never shows credentials
-        return StoredStreamError(f"cannot read {self.place(name)} at {where}: {error}{tried}")
+        told = f"cannot read {self.place(name)} at {where}: {error}{tried}"
+        return StoredStreamError(f"{told}{self._advice(name, error)}")
+
+    def _advice(self, name: str, error: ClientError) -> str:
+        """The end of an error's text: what this kind of stream knows to do about it. Nothing by default."""
+        return ""
 
 
 class _Outage:

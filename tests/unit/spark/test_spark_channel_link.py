@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.client.blocking import connect
 from headrace.client.errors import (
     ClientTimeoutError,
     ConnectError,
@@ -14,6 +15,7 @@ from headrace.client.errors import (
     ServerError,
     StreamingRefusedError,
 )
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.replay import ChannelState, ReplayBatch
 from headrace.spark import channel_link, stored_link
 from headrace.spark.channel_link import ChannelLink
@@ -22,6 +24,7 @@ from headrace.spark.offsets import StoredRange
 from headrace.spark.options import read_options
 from headrace.spark.schema import COLUMNS
 from headrace.spark.stored_link import StoredState
+from headrace.testing import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +131,39 @@ def test_link_gives_up_when_the_time_is_over_and_says_where(monkeypatch: pytest.
         "(tried for 10 s, option reconnectTimeout)"
     )
     assert world.now == pytest.approx(110)
+
+
+@pytest.mark.parametrize(
+    ("channel", "advice"),
+    [
+        ("orders", ", option stream reads JetStream: there is a stream ORDERS"),
+        ("bills.eu", ", option stream reads JetStream: there is a stream MONEY"),
+        ("bills.>", ", option stream reads JetStream: there is a stream MONEY"),
+        ("nothing", ""),
+    ],
+)
+def test_link_without_a_streaming_server_says_which_stream_may_be_meant(channel: str, advice: str) -> None:
+    with Server(jetstream=True) as server, connect(server.url) as connection:
+        api = JetStreamApi(connection)
+        for name, subject in (("ORDERS", "new"), ("MONEY", "bills.*")):
+            api.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+        link = ChannelLink(read_options({"channel": channel, "url": server.url, "reconnectTimeout": "100ms"}))
+        with pytest.raises(StoredStreamError) as caught:
+            link.matching(channel)
+        assert str(caught.value) == (
+            f"cannot read channel {channel} of cluster test-cluster at {server.url}: no NATS Streaming "
+            "(STAN) server of cluster ID test-cluster answers (tried for 0.1 s, option reconnectTimeout); "
+            f"channels are those of NATS Streaming (STAN){advice}"
+        )
+
+
+def test_link_without_any_streams_says_what_a_channel_is() -> None:
+    with Server() as server:
+        link = ChannelLink(
+            read_options({"channel": "orders", "url": server.url, "reconnectTimeout": "100ms"})
+        )
+        with pytest.raises(StoredStreamError, match=r"; channels are those of NATS Streaming \(STAN\)$"):
+            link.state("orders")
 
 
 def test_link_time_begins_anew_with_every_batch_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
