@@ -180,7 +180,7 @@ def test_available_now_listens_for_the_duration_and_ends(
 
 
 def test_wrong_use_fails_with_the_option_and_the_fix(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match="option subject is missing"):
+    with pytest.raises(AnalysisException, match="option stream is missing"):
         spark.readStream.format("nats").load()
     with pytest.raises(AnalysisException, match="did you mean maxOffsetsPerTrigger"):
         spark.readStream.format("nats").option("subject", "a").option("maxOffsetPerTrigger", "1").load()

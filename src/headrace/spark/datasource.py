@@ -76,8 +76,8 @@ class NatsDataSource(DataSource):
         options, columns = self._settled(schema)
         if not options.stored_names and not options.path:
             _refuse(
-                "spark.read of subjects (they keep nothing to read); use spark.readStream, or read a channel "
-                "or a stream"
+                "spark.read of subjects (they keep nothing to read); use spark.readStream, or read a stream "
+                "that takes them"
             )
         if options.starting is Edge.LATEST:
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")

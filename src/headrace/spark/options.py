@@ -294,8 +294,9 @@ def _check_selection(values: Mapping[str, str]) -> None:
         raise OptionError(f"options {' and '.join(chosen)} exclude each other: a query reads one kind")
     if not chosen:
         raise OptionError(
-            'option subject is missing: set it to what to read, such as "orders.>", or set option channel to '
-            "a STAN channel, option stream to a JetStream stream, or option path to a directory of logs"
+            "option stream is missing: set it to the JetStream stream to read, such as ORDERS, or set option "
+            'subject to core subjects such as "orders.>", option channel to a STAN channel, or option path '
+            "to a directory of logs or tables"
         )
     [own] = chosen
     for entry in OPTIONS:

@@ -37,7 +37,7 @@ def test_datasource_channel_options_that_make_no_sense_are_refused() -> None:
 
 
 def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
-    with pytest.raises(OptionError, match="option subject is missing"):
+    with pytest.raises(OptionError, match="option stream is missing"):
         NatsDataSource({}).schema()
     with pytest.raises(OptionError, match="options stream and path exclude each other"):
         NatsDataSource({"path": "x", "stream": "y"}).schema()

@@ -51,8 +51,8 @@ def test_read_options_names_in_any_case_give_values() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({}, "option subject is missing"),
-        ({"subject": " "}, "option subject is missing"),
+        ({}, "option stream is missing"),
+        ({"subject": " "}, "option stream is missing"),
         ({"subject": "a..b"}, "option subject: 'a..b'"),
         ({"subject": "a b"}, "option subject: 'a b'"),
         ({"subject": "a.>,a.b"}, "'a.>' and 'a.b' overlap"),
