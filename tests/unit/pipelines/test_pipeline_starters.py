@@ -20,6 +20,10 @@ def test_starter_is_a_good_specification_that_says_how_to_run_it(one: Starter) -
     assert f"headrace pipeline run {one.name}.yaml" in one.text
 
 
+def test_one_starter_is_for_stan() -> None:
+    assert [one.name for one in starters() if "channel: " in one.text] == ["channel-to-stream"]
+
+
 def test_starters_are_found_by_name() -> None:
     assert {one.name for one in starters()} >= {"archive", "replay-table", "aggregate", "deduplicate"}
     assert starter("archive").name == "archive"
