@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -46,12 +47,18 @@ WINDOW_MESSAGES: Final = 50_000
 INACTIVE_SECONDS: Final = 60
 """The time without a question after which the server removes a consumer whose reader has died."""
 
+UNDER_WAY_NS: Final = 2_000_000_000
+"""The time for which the end of a range is waited for: a state may count messages that the server is still
+writing, and consumers get them only when they are on disk. What went meanwhile is waited for once, too."""
+
 _CONSUMER_REFUSALS: Final = (10026, 10084, 10098, 10099, 10100, 10101, 10136)
 """API errors of a stream that has no room for consumers or does not allow ours.
 
 Direct gets may still work.
 """
 
+_LOOKS: Final = 40
+"""Looks at the end of a range within `UNDER_WAY_NS`, where it is read with direct gets."""
 _EXHAUSTED: Final = (b"404", b"408")
 _WINDOW_FULL: Final = (b"Message Size Exceeds MaxBytes", b"Batch Completed")
 _DIRECT_HEADER: Final = b"\r\nNats-Stream: "
@@ -65,7 +72,8 @@ class StreamState(Struct, frozen=True):
 
     `keeps_order`: its first messages go by age or limits only, so that a first sequence that rises means
     removed messages; where the newest of each subject are kept, or messages go once they are consumed, it
-    says nothing. `consumable`: reading through a consumer takes nothing away.
+    says nothing. `consumable`: reading through a consumer takes nothing away. `lost`: sequences that the
+    server has and cannot read; reading passes over them.
     """
 
     first_sequence: int
@@ -76,6 +84,7 @@ class StreamState(Struct, frozen=True):
     keeps_order: bool = True
     consumable: bool = True
     metadata: dict[str, str] = {}
+    lost: tuple[int, ...] = ()
 
 
 class StreamBatch(Struct):
@@ -89,6 +98,11 @@ class StreamBatch(Struct):
 
     def __len__(self) -> int:
         return len(self.payloads)
+
+    @property
+    def replies(self) -> list[None]:
+        """No reply subjects: a stream stores none."""
+        return [None] * len(self)
 
     def cut(self, end: int) -> None:
         """Drop the messages with sequences from `end` on."""
@@ -162,12 +176,20 @@ class JetStream:
         return consumer.first
 
     def read(
-        self, stream: str, first: int, end: int, filters: Sequence[str] = (), *, direct: bool = False
+        self,
+        stream: str,
+        first: int,
+        end: int,
+        filters: Sequence[str] = (),
+        *,
+        direct: bool = False,
+        headers_only: bool = False,
     ) -> Iterator[StreamBatch]:
         """The stored messages with sequences [first, end), those of some subjects if there are `filters`.
 
         Reads through a consumer that acknowledges nothing, or, if told `direct` or not allowed consumers,
-        with direct gets. Ends early at the end of the stream.
+        with direct gets. Ends early at the end of the stream. `headers_only`: payloads stay on the server,
+        which a direct get cannot do.
 
         Raises: JetStreamError (404: no such stream); ReadInterruptedError if the consumer is removed or
         messages are missing on the way: reading may begin again behind the last batch; as `state`.
@@ -176,7 +198,9 @@ class JetStream:
             return
         refused: JetStreamError | ServerError | None = None
         if not direct:
-            start = {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
+            start: dict[str, Any] = {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
+            if headers_only:
+                start["headers_only"] = True
             try:
                 consumer = _Consumer.create(self, stream, start, filters)
             except (JetStreamError, ServerError) as error:
@@ -257,10 +281,13 @@ class _Consumer:
         at = first
         try:
             with self._streams.api.inbox() as inbox:
-                alone = False
+                alone = waits = False
                 while at < end and self._pending:
                     count = 1 if alone else min(end - at, self._pending, WINDOW_MESSAGES)
-                    batch, alone = self._window(inbox, count, alone=alone)
+                    batch, alone, is_dry = self._window(inbox, count, alone=alone, waits=waits)
+                    if is_dry and waits and not batch:
+                        self._pending = 0
+                    waits = is_dry
                     if batch:
                         at = batch.sequences[-1] + 1
                         batch.cut(end)
@@ -269,9 +296,13 @@ class _Consumer:
         finally:
             self.remove()
 
-    def _window(self, inbox: Inbox, count: int, *, alone: bool) -> tuple[StreamBatch, bool]:
-        """Return up to `count` messages; True if the next is larger than a window, to be asked for alone."""
-        body: dict[str, Any] = {"batch": count, "no_wait": True}
+    def _window(
+        self, inbox: Inbox, count: int, *, alone: bool, waits: bool
+    ) -> tuple[StreamBatch, bool, bool]:
+        """Return up to `count` messages; True if the next is larger than a window, to be asked for alone;
+        True if the server has no more at the moment. `waits`: it may take `UNDER_WAY_NS`.
+        """
+        body: dict[str, Any] = {"batch": count, **({"expires": UNDER_WAY_NS} if waits else {"no_wait": True})}
         if not alone:
             body["max_bytes"] = WINDOW_BYTES
         batch = StreamBatch()
@@ -288,13 +319,12 @@ class _Consumer:
                 continue
             code, text = status
             if code in _EXHAUSTED:
-                self._pending = 0
-                break
+                return batch, False, True
             if code == b"409" and text in _WINDOW_FULL:
-                return batch, not batch
+                return batch, not batch, False
             if code != b"100":
                 raise ReadInterruptedError(_interruption(self._stream, code, text))
-        return batch, False
+        return batch, False, False
 
     def _take(self, arrived: MessageBatch, batch: StreamBatch) -> tuple[bytes, bytes] | None:
         """Add the messages to the batch; the status that ended them, if there is one."""
@@ -336,6 +366,7 @@ class _DirectReader:
     ) -> None:
         self._streams = streams
         self._stream = stream
+        self._subject = streams.api.subject(f"DIRECT.GET.{stream}")
         self._patterns = [one.encode() for one in filters]
         self._refused = refused
 
@@ -345,7 +376,7 @@ class _DirectReader:
         body: dict[str, Any] = {"max_bytes": WINDOW_BYTES}
         if len(self._patterns) == 1:
             body["next_by_subj"] = self._patterns[0].decode()
-        more = True
+        more, looks = True, 0
         while more and at < end:
             batch, more = self.ask({**body, "seq": at, "batch": min(end - at, WINDOW_MESSAGES)})
             if batch:
@@ -354,13 +385,23 @@ class _DirectReader:
                 batch = self._filtered(batch)
             if batch:
                 yield batch
+            if not more and at < end and looks < _LOOKS and self._is_under_way(at, end):
+                more, looks = True, looks + 1
+                sleep(UNDER_WAY_NS / _LOOKS / 1e9)
+
+    def _is_under_way(self, first: int, end: int) -> bool:
+        """True if there is a message in [first, end): a get of one finds also what is not on disk yet."""
+        pattern = self._patterns[0].decode() if len(self._patterns) == 1 else ">"
+        body, batch = {"seq": first, "next_by_subj": pattern}, StreamBatch()
+        with self._streams.api.inbox() as inbox:
+            self._take(next(inbox.ask(self._subject, json.dumps(body).encode())), batch)
+        return bool(batch) and batch.sequences[0] < end
 
     def ask(self, body: dict[str, Any]) -> tuple[StreamBatch, bool]:
         """The messages of one question, and whether there are more. Raises: JetStreamError."""
         batch = StreamBatch()
-        subject = self._streams.api.subject(f"DIRECT.GET.{self._stream}")
         with self._streams.api.inbox() as inbox:
-            for arrived in inbox.ask(subject, json.dumps(body).encode()):
+            for arrived in inbox.ask(self._subject, json.dumps(body).encode()):
                 more = self._take(arrived, batch)
                 if more is not None:
                     return batch, more and bool(batch)
@@ -426,6 +467,7 @@ def _state(answer: dict[str, Any]) -> StreamState:
         keeps_order=limits_only and int(config.get("max_msgs_per_subject", -1)) <= 0,
         consumable=limits_only,
         metadata={str(key): str(value) for key, value in (config.get("metadata") or {}).items()},
+        lost=tuple(int(one) for one in (state.get("lost") or {}).get("msgs") or ()),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client import jetstream
 from headrace.client.blocking import ReceivedMessage
 from headrace.client.codec import FrameParser, MessageBatch
 from headrace.client.errors import (
@@ -58,6 +59,9 @@ def direct(sequence: int, *own: bytes, subject: bytes = b"s.a", data: bytes = b"
     )
     block = b"\r\n".join([b"NATS/1.0", *own, added]) + b"\r\n\r\n"
     return b"HMSG _INBOX.1 1 %d %d\r\n%b%b\r\n" % (len(block), len(block) + len(data), block, data)
+
+
+MISSING = status(b"404 Message Not Found")
 
 
 class Script:
@@ -202,7 +206,42 @@ def test_jetstream_read_ends_at_the_end_of_the_range_however_much_comes() -> Non
 @pytest.mark.parametrize("end", [b"404 No Messages", b"408 Request Timeout"])
 def test_jetstream_read_ends_when_the_server_has_no_more(end: bytes) -> None:
     wire = msg(5, 1, 7) + b"|" + status(b"100 Idle Heartbeat") + b"|" + msg(6, 2, 6) + status(end)
-    assert read(Script(wire, CREATE=consumer(8)), 5, 20) == [5, 6]
+    script = Script(wire, status(b"408 Request Timeout"), CREATE=consumer(8))
+    assert read(script, 5, 20) == [5, 6]
+    first, second = (body for subject, body in script.asked if "MSG.NEXT" in subject)
+    assert (first["no_wait"], second["expires"], "no_wait" in second) == (True, 2 * 10**9, False)
+
+
+def test_jetstream_read_waits_for_messages_that_the_server_is_still_writing() -> None:
+    """A stream's state counts them before consumers get them: they must not be taken for removed ones."""
+    none, over = status(b"404 No Messages"), status(b"408 Request Timeout")
+    script = Script(msg(5, 1, 2) + none, msg(6, 2, 1) + over, msg(7, 3, 0), CREATE=consumer(3))
+    assert read(script, 5, 8) == [5, 6, 7]
+
+
+def test_jetstream_direct_gets_wait_for_messages_that_the_server_is_still_writing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(jetstream, "sleep", pauses.append)
+    end = status(b"204 EOB", b"Nats-Num-Pending: 0")
+    script = Script(direct(5) + end, direct(6), MISSING, direct(6), direct(6) + end, MISSING)
+    assert read(script, 5, 8, direct=True) == [5, 6]
+    singles = [body for _, body in script.asked if "batch" not in body]
+    assert singles == [{"seq": at, "next_by_subj": ">"} for at in (6, 6, 7)]
+    assert len(pauses) == 2
+
+
+def test_jetstream_direct_gets_do_not_wait_for_messages_behind_the_range() -> None:
+    script = Script(direct(5) + status(b"204 EOB", b"Nats-Num-Pending: 0"), direct(9))
+    assert read(script, 5, 8, direct=True) == [5]
+
+
+def test_jetstream_state_names_the_messages_that_are_lost() -> None:
+    state = {**STREAM["state"], "lost": {"msgs": [4, 7], "bytes": 0}}  # type: ignore[dict-item]
+    found = JetStream(Script(INFO={**STREAM, "state": state})).state("S")  # type: ignore[arg-type]
+    assert found is not None
+    assert found.lost == (4, 7)
 
 
 def test_jetstream_read_asks_again_when_a_window_is_full_and_for_a_larger_message_alone() -> None:
@@ -296,17 +335,18 @@ def test_jetstream_consumer_that_cannot_be_understood_is_a_protocol_error(answer
 def test_jetstream_read_without_consumers_uses_direct_gets(refusal: Any) -> None:
     more = status(b"204 EOB", b"Nats-Num-Pending: 3", b"Nats-Last-Sequence: 6")
     last = status(b"204 EOB", b"Nats-Num-Pending: 0", b"Nats-Last-Sequence: 9")
-    script = Script(direct(5) + b"|" + direct(6) + more, direct(8) + last, CREATE=refusal)
+    script = Script(direct(5) + b"|" + direct(6) + more, direct(8) + last, MISSING, CREATE=refusal)
     assert read(script, 5, 20, "s.a") == [5, 6, 8]
     windows = [
-        (body["seq"], body["batch"], body["next_by_subj"]) for s, body in script.asked if "DIRECT" in s
+        (body["seq"], body["batch"], body["next_by_subj"]) for _, body in script.asked if body.get("batch")
     ]
     assert windows == [(5, 15, "s.a"), (7, 13, "s.a")]
+    assert script.asked[-1][1] == {"seq": 9, "next_by_subj": "s.a"}
 
 
 def test_jetstream_direct_gets_give_the_stored_headers_and_the_stored_times() -> None:
     wire = direct(5, b"Nats-Stream: mine", b"a: b") + direct(6) + status(b"204 EOB", b"Nats-Num-Pending: 0")
-    [batch] = JetStream(Script(wire)).read("S", 5, 10, direct=True)  # type: ignore[arg-type]
+    [batch] = JetStream(Script(wire, MISSING)).read("S", 5, 10, direct=True)  # type: ignore[arg-type]
     assert batch.headers == [b"NATS/1.0\r\nNats-Stream: mine\r\na: b\r\n\r\n", None]
     assert batch.timestamps == [1795248000_500000000] * 2
 
@@ -318,11 +358,11 @@ def test_jetstream_direct_gets_of_several_filters_are_filtered_here() -> None:
         + direct(7, subject=b"t")
         + status(b"204 EOB", b"Nats-Num-Pending: 0")
     )
-    assert read(Script(wire), 5, 10, "s.b", "t", direct=True) == [6, 7]
+    assert read(Script(wire, MISSING), 5, 10, "s.b", "t", direct=True) == [6, 7]
 
 
 def test_jetstream_direct_gets_end_without_a_message() -> None:
-    assert read(Script(status(b"404 Message Not Found")), 5, 10, direct=True) == []
+    assert read(Script(MISSING, MISSING), 5, 10, direct=True) == []
 
 
 def test_jetstream_direct_gets_that_are_not_allowed_say_why_they_were_tried() -> None:
