@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict
 
 from headrace.cli import imports
-from headrace.errors import HeadraceError
+from headrace.cli.jetstream_source import CIPHERS, secret_in
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headrace.jetstream.importing.importer import JetStreamImportReport, StreamReport
     from headrace.log.encryption import Cipher
 
-_CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
 _EXPLANATION: Final = """\
 Messages keep their sequences, times and headers, consumers what they have not acknowledged. The source is
 only read. Limits take effect when the server opens the result. The result is there when all of it is: after
@@ -74,7 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prev-key-file", type=Path, metavar="FILE", help="has the key before that one (prev_key)"
     )
     keys.add_argument(
-        "--cipher", type=str.lower, choices=tuple(_CIPHERS), default="chachapoly",
+        "--cipher", type=str.lower, choices=tuple(CIPHERS), default="chachapoly",
         help="of the new store (default: chachapoly, as a server's)",
     )  # fmt: skip
     keys.add_argument("--plain", action="store_true", help="do not encrypt the new store")
@@ -87,7 +86,7 @@ def _import(options: argparse.Namespace, told: Told) -> JetStreamImportReport:
     from headrace.jetstream.importing.reader import open_store
 
     imports.refuse_nested(options.source, options.dir)
-    secrets = [_secret(path) for path in (options.key_file, options.prev_key_file) if path is not None]
+    secrets = [secret_in(path) for path in (options.key_file, options.prev_key_file) if path is not None]
     with SourceGuard(options.source) as guard:
         source = open_store(options.source, Keys(secrets))
         with opened_target(options.dir, _cipher(secrets, options)) as target:
@@ -98,23 +97,12 @@ def _import(options: argparse.Namespace, told: Told) -> JetStreamImportReport:
     return report
 
 
-def _secret(path: Path) -> str:
-    """The key in a file, without the line's end. Raises: HeadraceError, OSError."""
-    try:
-        secret = path.read_text("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise HeadraceError(f"{path} has no text in it") from error
-    if not secret:
-        raise HeadraceError(f"{path} has no key in it")
-    return secret
-
-
 def _cipher(secrets: Sequence[str], options: argparse.Namespace) -> Cipher | None:
     if options.plain or not secrets:
         return None
     from headrace.app import store_cipher
 
-    return store_cipher(secrets[0], _CIPHERS[options.cipher])
+    return store_cipher(secrets[0], CIPHERS[options.cipher])
 
 
 # -- the result

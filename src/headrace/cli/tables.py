@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import to_builtins
 
+from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
 from headrace.cli.progress import ProgressBars
@@ -97,12 +98,21 @@ def _add_archive(commands: Commands) -> None:
         description="Bring tables up to where their streams are now, making those that are missing.",
         allow_abbrev=False,
     )
-    parser.add_argument("channel", nargs="+", metavar="CHANNEL", help="* and > match as in subjects")
+    parser.add_argument(
+        "channel", nargs="*", metavar="CHANNEL",
+        help="a channel of NATS Streaming; * and > match as in subjects",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stream", action="append", default=[], metavar="NAME",
+        help="a stream of JetStream, again for each; * is any text",
+    )  # fmt: skip
     parser.add_argument(
         "--to", required=True, metavar="LOCATION", help="where the tables are, one below it each"
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--dir", type=Path, help="the directory of a FILE store that no server uses")
+    where.add_argument(
+        "--dir", type=Path, help="a store_dir, or for channels the directory of a store, that no server uses"
+    )
     where.add_argument(
         "--server", metavar="URL", help=f"a running server, nats://host:port (default: {access.URL_VARIABLE})"
     )
@@ -120,6 +130,8 @@ def _add_archive(commands: Commands) -> None:
     _add_file_size(parser)
     _add_iceberg(parser)
     access.add_server_login(parser)
+    streams.add_api(parser)
+    streams.add_store(parser)
     access.add_keys(parser)
     parser.set_defaults(action=partial(_archive, parser))
 
@@ -154,6 +166,7 @@ def register(options: argparse.Namespace, table: Table) -> None:
 
 def _archive(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     access.check_place(parser, options)
+    _check_source(parser, options)
     if options.retain is not None:
         from headrace.tables.retention import age_of
 
@@ -164,6 +177,35 @@ def _archive(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
     from headrace.cli import tables_archive
 
     return tables_archive.run(options)
+
+
+_OF_STREAMS: Final = {
+    "js_domain": "server",
+    "js_api_prefix": "server",
+    "account": "dir",
+    "key_file": "dir",
+    "cipher": "dir",
+}
+"""The flags that are for streams only, with the place that they belong to."""
+_OF_CHANNELS: Final = ("encrypt", "encryption_cipher", "encryption_key")
+
+
+def _check_source(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the program with 2 unless either channels or streams are named, with flags that are theirs."""
+    if bool(options.channel) is bool(options.stream):
+        parser.error("name streams with --stream, or channels of NATS Streaming, not both")
+    if options.channel:
+        wrong = [name for name in _OF_STREAMS if getattr(options, name)]
+        what = "streams, which --stream names"
+    else:
+        wrong = [name for name in _OF_CHANNELS if getattr(options, name)]
+        what = "channels; the key of a store with streams is in --key-file"
+    if wrong:
+        parser.error(f"--{wrong[0].replace('_', '-') if options.channel else wrong[0]} is for {what}")
+    place = "server" if access.server_of(options) else "dir"
+    for name, needed in _OF_STREAMS.items():
+        if getattr(options, name) and needed != place:
+            parser.error(f"--{name.replace('_', '-')} needs --{needed}")
 
 
 def _duration(text: str) -> float:

@@ -1,35 +1,29 @@
-"""`headrace tables archive`: from channels of a server or a store to their tables, once or again and again.
+"""`headrace tables archive`: from streams of a server or a store to their tables, once or again and again.
 
-Here live finding the channels, what is printed, and what happens to the others when one fails. Never lives
-here: arguments (`tables`), the archiver (`headrace.tables.archive`).
+Here live what is printed, and what happens to the others when one fails. Never lives here: arguments
+(`tables`), finding the streams (`archive_sources`), the archiver (`headrace.tables.archive`).
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import contextmanager
 from time import sleep
 from typing import TYPE_CHECKING
 
-from headrace.cli import streaming_access as access
-from headrace.cli import streaming_source as source
+from headrace.cli.archive_sources import opened_sources
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE
 from headrace.cli.progress import ProgressBars
+from headrace.cli.streaming_source import shown
 from headrace.cli.tables import limits_of, ranges_text, register
 from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
-from headrace.protocol.documents import name_of, raw_name
-from headrace.subjects.grammar import matches
 from headrace.tables.archive import ArchiveProgress, archive, archive_and_merge
 from headrace.tables.files import FileLimits
 from headrace.tables.open import table_name
-from headrace.tables.source import LogSource, ReplaySource
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from headrace.tables.archive import ArchiveReport
     from headrace.tables.source import SegmentSource
@@ -52,12 +46,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _round(options: argparse.Namespace) -> int:
     code = 0
-    with _sources(options) as sources:
+    with opened_sources(options) as sources:
         for one in sources:
             try:
                 report = _archived(options, one)
             except HeadraceError as error:
-                print(f"{source.shown(one.stream)}: {error}", file=sys.stderr)
+                print(f"{shown(one.stream)}: {error}", file=sys.stderr)
                 code = EXIT_FAILURE
                 continue
             _print(report, quiet=options.every is not None)
@@ -70,7 +64,7 @@ def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
     table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(one.stream)}"))
-    with ProgressBars(f"archiving {source.shown(one.stream)}", unit="messages") as meter:
+    with ProgressBars(f"archiving {shown(one.stream)}", unit="messages") as meter:
 
         def show(progress: ArchiveProgress) -> None:
             meter.show(progress.at - progress.first, progress.end - progress.first)
@@ -82,7 +76,7 @@ def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
 
 
 def _print(report: ArchiveReport, *, quiet: bool) -> None:
-    name = source.shown(report.stream)
+    name = shown(report.stream)
     if report.rows or report.removed or not quiet:
         removed = f", {report.removed:,} rows removed" if report.removed else ""
         print(
@@ -95,38 +89,3 @@ def _print(report: ArchiveReport, *, quiet: bool) -> None:
         print(f"{name}: gone from the stream before they were archived: {gone}", file=sys.stderr)
     if report.damaged:
         print(f"{name}: damaged in the stream: {ranges_text(report.damaged)}", file=sys.stderr)
-
-
-@contextmanager
-def _sources(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
-    """The channels that are meant. Raises: SourceError for a name or pattern that means none."""
-    if access.server_of(options):
-        from headrace.client.streaming_admin import StreamingAdmin
-
-        with access.connected(options) as connection:
-            admin = StreamingAdmin(connection, options.cluster_id)
-            known = [raw_name(one.name) for one in admin.channels()]
-            yield [
-                ReplaySource(connection, options.cluster_id, name_of(name))
-                for name in _chosen(known, options.channel)
-            ]
-        return
-    from headrace.streaming.state import load_state
-
-    with source.opened(options.dir, access.cipher_of(options)) as store:
-        created = load_state(store).channels
-        yield [
-            LogSource(store.open(name), name_of(name), created.get(name, 0))
-            for name in _chosen(source.channel_names(store), options.channel)
-        ]
-
-
-def _chosen(known: list[bytes], wanted: list[str]) -> list[bytes]:
-    picked: set[bytes] = set()
-    for pattern in wanted:
-        raw = os.fsencode(pattern)
-        found = [name for name in known if name == raw or matches(raw, name)]
-        if not found:
-            raise source.SourceError(f"no channel {pattern!r}")
-        picked.update(found)
-    return sorted(picked)

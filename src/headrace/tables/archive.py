@@ -216,7 +216,7 @@ class _Run:
             after = self._state_now()
             if after.created_ns != self._state.created_ns:
                 raise SourceChanged(f"stream {self._source.stream} was deleted while it was archived")
-            self.report.missed = span.missed(after.first_sequence)
+            self.report.missed = span.missed(after.first_sequence) if after.keeps_order else ()
             self._commit(file.finish(), committed, span.end)
             self._show()
         finally:

@@ -17,6 +17,7 @@ from headrace.protocol.columns import Columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.client.jetstream import StreamBatch
     from headrace.client.replay import ReplayBatch
     from headrace.protocol.columns import BytesColumn
 
@@ -34,7 +35,7 @@ SCHEMA: Final = pa.schema(
 )
 
 
-def to_arrow(stream: str, found: Columns | ReplayBatch) -> pa.RecordBatch:
+def to_arrow(stream: str, found: Columns | ReplayBatch | StreamBatch) -> pa.RecordBatch:
     """The messages as rows, in the order they came. What came as columns is not copied, but for headers."""
     times = np.asarray(found.times if isinstance(found, Columns) else found.timestamps, dtype=np.int64)
     name = stream.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

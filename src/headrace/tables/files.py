@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.objects.errors import KeyMissing
+from headrace.objects.errors import KeyMissing, StoreError
 from headrace.objects.port import OWN
 from headrace.tables.columns import SCHEMA
 from headrace.tables.errors import TableDamaged
@@ -135,6 +135,9 @@ class FileWriter:
 
     def abort(self) -> None:
         """Take an unfinished file away; nothing when it is finished."""
+        if self._writer is not None and self._writer.is_open:
+            with suppress(StoreError):  # it writes its end, at the latest when it is collected
+                self._writer.close()
         self._draft.discard()
 
 

@@ -2,7 +2,8 @@
 
     stream    as long as the message is in the stream: limits, purges, TTL, deletes and erasure count here too
     forever   what limits or a purge took from the front of the stream stays; single messages that were
-              deleted or erased behind that go
+              deleted or erased behind that go. Where the newest of each subject are kept, or messages go
+              once they are consumed, a deleted message looks as those do: all rows stay
     720h      as forever, and a file goes when its newest row is as old as that
 
 Here live these rules; never the rewriting of files (`rewrite`).
@@ -56,6 +57,8 @@ def keep_in_step(writer: TableWriter, source: SegmentSource, limits: FileLimits)
     state = _state(source, manifest)
     if manifest.retain == STREAM and state.first_sequence > 1:
         removed += remove_rows(writer, ((1, state.first_sequence - 1),), limits=limits)
+    if manifest.retain != STREAM and not state.keeps_order:
+        return removed  # what is gone was replaced or consumed
     return removed + _remove_deleted(writer, source, state, limits)
 
 

@@ -1,4 +1,4 @@
-"""Sources of a table's rows: the port, a log that is read directly, a channel of a running server.
+"""Sources of a table's rows: the port, a log that is read directly, a stream or channel of a running server.
 
 A source answers how far its stream is and gives messages by sequence; a stored message never changes, it can
 only go. Here lives the reading; never what becomes of it, and no opening of stores or connections.
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
+from headrace.client.jetstream import JetStream
+from headrace.client.jetstream_api import DEFAULT_PREFIX
 from headrace.client.replay import channel_state, replay_columns
 from headrace.engine.columns import ColumnsBuilder
 from headrace.protocol.columns import Columns, pack
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.client.blocking import Connection
+    from headrace.client.jetstream import StreamBatch, StreamState
     from headrace.client.replay import ReplayBatch
     from headrace.log.port import MessageLog, Page
 
@@ -28,12 +31,12 @@ _WHOLE: Final = 1 << 30
 
 
 class SourceBatch(Struct, frozen=True):
-    """Messages in ascending sequence, as columns (from an older server: as lists), None: there are none.
+    """Messages in ascending sequence, as columns or as lists, None: there are none.
 
     `damaged`: ranges of sequences, both ends included, that are in the stream and cannot be read.
     """
 
-    messages: Columns | ReplayBatch | None
+    messages: Columns | ReplayBatch | StreamBatch | None
     damaged: Sequence[tuple[int, int]] = ()
 
     @property
@@ -45,12 +48,15 @@ class SourceState(Struct, frozen=True):
     """The first and last sequence of a stream. The first sequence of an empty one is one above its last.
 
     `created_ns` tells a stream from one of the same name made after it; 0 where that is not known.
+    `keeps_order`: messages at the front go by age, limits or a purge only. Else (the newest of each subject
+    are kept, or messages go once they are consumed) a message that is gone is no loss.
     """
 
     first_sequence: int
     last_sequence: int
     messages: int
     created_ns: int
+    keeps_order: bool = True
 
 
 class SegmentSource(Protocol):
@@ -68,12 +74,25 @@ class SegmentSource(Protocol):
 
 
 class LogSource:
-    """A log that this process has open. `created_ns`: what the store says of the stream, 0 for nothing."""
+    """A log that this process has open. `created_ns`: what the store says of the stream, 0 for nothing.
 
-    def __init__(self, log: MessageLog, stream: str, created_ns: int = 0) -> None:
+    `keeps_order`: see `SourceState`. `begins_at`: the first sequence of a stream that never had a message.
+    """
+
+    def __init__(
+        self,
+        log: MessageLog,
+        stream: str,
+        created_ns: int = 0,
+        *,
+        keeps_order: bool = True,
+        begins_at: int = 1,
+    ) -> None:
         self._log = log
         self._stream = stream
         self._created_ns = created_ns
+        self._keeps_order = keeps_order
+        self._begins_at = begins_at
 
     @property
     def stream(self) -> str:
@@ -81,7 +100,10 @@ class LogSource:
 
     def state(self) -> SourceState | None:
         state = self._log.state()
-        return SourceState(state.first_sequence, state.last_sequence, state.messages, self._created_ns)
+        first, last = state.first_sequence, state.last_sequence
+        if not last:
+            first, last = self._begins_at, self._begins_at - 1
+        return SourceState(first, last, state.messages, self._created_ns, self._keeps_order)
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
         at, name = first, self._stream.encode("utf-8", "surrogateescape")
@@ -129,3 +151,38 @@ class ReplaySource:
         for part in replay_columns(self._connection, self._cluster_id, self._channel, first, end - 1):
             damaged = [one for _, ranges in part.damaged for one in ranges]
             yield SourceBatch(part if len(part) else None, damaged)
+
+
+class ServerStreamSource:
+    """A stream of a server with JetStream that runs. `api`: where the subjects of its API begin."""
+
+    def __init__(self, connection: Connection, stream: str, api: str = DEFAULT_PREFIX) -> None:
+        self._streams = JetStream(connection, api)
+        self._stream = stream
+
+    @property
+    def stream(self) -> str:
+        return self._stream
+
+    def state(self) -> SourceState | None:
+        state = self._state()
+        if state is None:
+            return None
+        return SourceState(
+            state.first_sequence, state.last_sequence, state.messages, state.created_ns, state.keeps_order
+        )
+
+    def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
+        state = self._state()
+        if state is None or first >= end:
+            return
+        for batch in self._streams.read(self._stream, first, end, direct=not state.consumable):
+            yield SourceBatch(batch)
+        state = self._state()  # with what was found damaged by this reading
+        lost = () if state is None else state.lost
+        damaged = [(one, one) for one in lost if first <= one < end]
+        if damaged:
+            yield SourceBatch(None, damaged)
+
+    def _state(self) -> StreamState | None:
+        return self._streams.state(self._stream)

@@ -13,9 +13,26 @@ from headrace.jetstream.assets import state_log, stream_log
 from headrace.jetstream.state.records import AccountChanges, AccountState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.state.records import ConsumerRecord, StreamRecord
     from headrace.log.port import MessageLog
+    from headrace.log.store import LogStore
+
+
+def read_state(
+    store: LogStore, account: str, report: Callable[[int, str], object]
+) -> tuple[AccountState, bool]:
+    """Read the streams and consumers of an account from its state log; none if it was never there.
+
+    Returns whether records were lost, too: `report` is told of each, with its sequence. Raises: LogError.
+    """
+    changes, name = AccountChanges(), state_log(account)
+    if name not in store.names():
+        return changes.state, False
+    was_damaged = read_changes(store.open(name), changes, report)
+    return changes.state, was_damaged
 
 
 class JetStreamRecovery:
@@ -37,11 +54,8 @@ class JetStreamRecovery:
         """Read the state log; an account that was never there has none. Raises: LogError."""
         prefix = f"{self._account.name}/".encode()
         self._logs = {name for name in self._store.names() if name.startswith(prefix)}
-        if state_log(self._account.name) not in self._logs:
-            return AccountState()
-        changes = AccountChanges()
-        self.damaged = read_changes(self.open_log(), changes, self._report)
-        return changes.state
+        state, self.damaged = read_state(self._store, self._account.name, self._report)
+        return state
 
     def _report(self, sequence: int, reason: str) -> None:
         self._account.note.error(

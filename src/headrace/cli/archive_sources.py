@@ -1,0 +1,96 @@
+"""The sources of `headrace tables archive`: streams of JetStream or channels of NATS Streaming, by name.
+
+Here lives finding those that are meant, on a server or in a store. Never lives here: arguments (`tables`),
+and what is done with a source (`tables_archive`).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headrace.cli import jetstream_source as streams
+from headrace.cli import streaming_access as access
+from headrace.cli import streaming_source as source
+from headrace.protocol.documents import name_of, raw_name
+from headrace.subjects.grammar import matches
+from headrace.tables.source import LogSource, ReplaySource, ServerStreamSource
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from headrace.tables.source import SegmentSource
+
+
+@contextmanager
+def opened_sources(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    """The streams or channels that are meant, for a block.
+
+    Raises: SourceError, StreamSourceError for a name or pattern that means none; what store or server raise.
+    """
+    is_running = access.server_of(options) is not None
+    if options.stream:
+        opened = _streams_of_server if is_running else _streams_of_store
+    else:
+        opened = _channels_of_server if is_running else _channels_of_store
+    with opened(options) as found:
+        yield found
+
+
+@contextmanager
+def _streams_of_server(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    from headrace.client.jetstream import JetStream
+
+    api = streams.api_of(options)
+    with access.connected(options) as connection:
+        is_listed = any("*" in name for name in options.stream)  # else nobody needs to be allowed to list
+        known = JetStream(connection, api).names() if is_listed else options.stream
+        names = streams.chosen(known, options.stream)
+        yield [ServerStreamSource(connection, name, api) for name in names]
+
+
+@contextmanager
+def _streams_of_store(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    account = options.account or streams.GLOBAL_ACCOUNT
+    with streams.opened(options.dir, streams.cipher_of(options)) as store:
+        known = streams.stored_streams(store, account)
+        names = streams.chosen(known, options.stream)
+        yield [streams.log_source(store, account, name, known[name]) for name in names]
+
+
+@contextmanager
+def _channels_of_server(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    from headrace.client.streaming_admin import StreamingAdmin
+
+    with access.connected(options) as connection:
+        admin = StreamingAdmin(connection, options.cluster_id)
+        known = [raw_name(one.name) for one in admin.channels()]
+        yield [
+            ReplaySource(connection, options.cluster_id, name_of(name))
+            for name in _chosen_channels(known, options.channel)
+        ]
+
+
+@contextmanager
+def _channels_of_store(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    from headrace.streaming.state import load_state
+
+    with source.opened(options.dir, access.cipher_of(options)) as store:
+        created = load_state(store).channels
+        yield [
+            LogSource(store.open(name), name_of(name), created.get(name, 0))
+            for name in _chosen_channels(source.channel_names(store), options.channel)
+        ]
+
+
+def _chosen_channels(known: list[bytes], wanted: list[str]) -> list[bytes]:
+    picked: set[bytes] = set()
+    for pattern in wanted:
+        raw = os.fsencode(pattern)
+        found = [name for name in known if name == raw or matches(raw, name)]
+        if not found:
+            raise source.SourceError(f"no channel {pattern!r}")
+        picked.update(found)
+    return sorted(picked)
