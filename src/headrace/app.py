@@ -12,6 +12,7 @@ import logging
 import resource
 import signal
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Final
@@ -27,9 +28,10 @@ from headrace.server.tls_contexts import make_contexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+    from headrace.archiving import Archiver
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.options import Options
-    from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
@@ -103,44 +105,71 @@ def stored_services(
     """
     streaming, jetstream = options.streaming, options.jetstream
     if streaming is None:
-        yield (), jetstream_services(jetstream, filesystem=filesystem, clock=clock)
+        with jetstream_services(jetstream, filesystem=filesystem, clock=clock) as accounts:
+            yield (), accounts
         return
     if not streaming.adopt or jetstream is None:
-        with streaming_service(streaming, on_conflict, filesystem=filesystem, clock=clock) as service:
-            yield (service,), jetstream_services(jetstream, filesystem=filesystem, clock=clock)
+        with (
+            streaming_service(streaming, on_conflict, filesystem=filesystem, clock=clock) as service,
+            jetstream_services(jetstream, filesystem=filesystem, clock=clock) as accounts,
+        ):
+            yield (service,), accounts
         return
     from headrace.shared_channels import SharedChannels, SharedChannelsService
 
     shared = SharedChannels(streaming.adopt)
-    with streaming_service(streaming, on_conflict, shared, filesystem=filesystem, clock=clock) as service:
-        accounts = jetstream_services(jetstream, shared, filesystem=filesystem, clock=clock)
+    with (
+        streaming_service(streaming, on_conflict, shared, filesystem=filesystem, clock=clock) as service,
+        jetstream_services(jetstream, shared, filesystem=filesystem, clock=clock) as accounts,
+    ):
         log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
         assert accounts is not None
         yield (service, SharedChannelsService(shared, service, accounts, log)), accounts
 
 
+@contextmanager
 def jetstream_services(
     options: JetStreamOptions | None,
     shared: SharedChannels | None = None,
     *,
     filesystem: FileSystem | None = None,
     clock: Callable[[], int] = time_ns,
-) -> JetStreamServer | None:
-    """Make JetStream for the accounts of a server on the running loop; None without options."""
+) -> Iterator[JetStreamServer | None]:
+    """JetStream for the accounts of a server on the running loop; None without options.
+
+    Raises: StartError.
+    """
     if options is None:
-        return None
+        yield None
+        return
     # Who runs no JetStream does not pay for loading it.
     from headrace.jetstream.opening import JetStreamServer
 
-    return JetStreamServer(
+    log = logging.getLogger(f"{logs.LOGGER_NAME}.jetstream")
+    jetstream = JetStreamServer(
         options,
         loop=asyncio.get_running_loop(),
-        log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
+        log=log,
         cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
         adopted=shared,
         filesystem=filesystem,
         clock=clock,
     )
+    if options.archive is None:
+        yield jetstream
+        return
+    make = partial(_archiver_of_streams, jetstream, log)
+    with _archiving(make, "Can't start JetStream") as archiver:
+        jetstream.archive = archiver.stats
+        yield jetstream
+
+
+def _archiver_of_streams(jetstream: JetStreamServer, log: logging.Logger) -> Archiver:
+    from headrace.archiving import Archiver, archived_streams
+
+    options = jetstream.options.archive
+    assert options is not None
+    return Archiver(options, archived_streams(options), jetstream.stored_streams, log, title="JetStream")
 
 
 @contextmanager
@@ -189,8 +218,13 @@ def streaming_service(
         options, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
     )
     try:
-        with _archiving(options.archive, service, log):
+        if options.archive is None:
             yield service
+        else:
+            make = partial(_archiver_of_channels, service, log)
+            with _archiving(make, "STREAM: Failed to start") as archiver:
+                service.archive = archiver.stats
+                yield service
     finally:
         committer.stop()
         try:
@@ -199,28 +233,29 @@ def streaming_service(
             log.error("STREAM: could not close the store: %s", error)
 
 
-@contextmanager
-def _archiving(
-    options: ArchiveOptions | None, service: StreamingService, log: logging.Logger
-) -> Iterator[None]:
-    """The channels of a service become tables meanwhile. Raises: StartError when they cannot."""
-    if options is None:
-        yield
-        return
-    try:
-        from headrace.archiving import Archiver
+def _archiver_of_channels(service: StreamingService, log: logging.Logger) -> Archiver:
+    from headrace.archiving import Archiver, archived_channels
 
-        archiver = Archiver(options, service.stored, log)
+    options = service.options.archive
+    assert options is not None
+    return Archiver(options, archived_channels(options), service.stored, log)
+
+
+@contextmanager
+def _archiving(make: Callable[[], Archiver], failed: str) -> Iterator[Archiver]:
+    """The archiver of a service, which makes tables meanwhile. `failed`: the beginning of its errors.
+
+    Raises: StartError when it cannot.
+    """
+    try:
+        archiver = make()
     except ImportError as error:
-        raise StartError(
-            f"STREAM: Failed to start: archive needs the packages of headrace[tables]: {error}"
-        ) from error
+        raise StartError(f"{failed}: archive needs the packages of headrace[tables]: {error}") from error
     except HeadraceError as error:
-        raise StartError(f"STREAM: Failed to start: archive: {error}") from error
-    service.archive = archiver.stats
+        raise StartError(f"{failed}: archive: {error}") from error
     archiver.start()
     try:
-        yield
+        yield archiver
     finally:
         archiver.stop()
 

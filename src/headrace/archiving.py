@@ -1,8 +1,8 @@
-"""Channels of a running server become tables: option `archive` of the `streaming` section.
+"""Streams and channels of a running server become tables: `archive` of its `jetstream` or `streaming` block.
 
 Here lives the thread that archives, again and again, and how it reads: it asks the loop for one page after
 the other, as replays are sent, and makes Parquet of them itself. The loop never waits for it. Rules of tables
-are `headrace.tables`, what a channel shows is `streaming.stored`. A write that is cut off by the end of the
+are `headrace.tables`, what a log shows is `headrace.copying`. A write that is cut off by the end of the
 process leaves a table that is whole (docs/tables.md).
 """
 
@@ -14,27 +14,31 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.conf.account_options import GLOBAL_ACCOUNT
+from headrace.copying import ArchiveSnapshot
 from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
 from headrace.protocol.columns import Columns
-from headrace.streaming.naming import shown
-from headrace.streaming.snapshot import ArchiveSnapshot
 from headrace.subjects.grammar import matches
 from headrace.tables.archive import archive_and_merge
 from headrace.tables.files import FileLimits
-from headrace.tables.open import table_name
+from headrace.tables.open import is_meant, table_name
 from headrace.tables.source import SourceBatch, SourceState
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from headrace.conf.streaming_options import ArchiveOptions
-    from headrace.streaming.stored import StoredChannels, StoredPage
+    from headrace.conf.archive_options import ArchiveOptions, ChannelArchiveOptions, StreamArchiveOptions
+    from headrace.copying import LogExtent, LogPage
     from headrace.tables.archive import ArchiveReport
+
+    Choose = Callable[[Iterable[bytes]], list["ArchivedStream"]]
+    """Picks what is archived, of the names of all that is stored."""
 
 T = TypeVar("T")
 
@@ -51,28 +55,84 @@ class _Stopped(Exception):
 
 
 class _NotServing(Exception):
-    """The service has no channels yet: it starts, or stands by."""
+    """The service has no streams yet: it starts, or stands by."""
+
+
+class StoredLogs(Protocol):
+    """The stored streams of a service that serves, each under a name of its own there."""
+
+    def names(self) -> list[bytes]: ...
+    def state(self, name: bytes) -> LogExtent | None: ...
+    def page(self, name: bytes, first: int, end: int) -> LogPage: ...
+
+
+class ArchivedStream(Struct, frozen=True):
+    """A stream that is archived: its name in its service, its own, and what log lines call it.
+
+    `place`: of its table, below that of all tables.
+    """
+
+    key: bytes
+    stream: str
+    title: str
+    place: str
 
 
 class Ask(Protocol):
     """Runs a question on the loop's thread."""
 
-    def __call__(self, question: Callable[[StoredChannels], T]) -> T: ...
+    def __call__(self, question: Callable[[StoredLogs], T]) -> T: ...
 
 
-class ChannelSource:
-    """A channel of the server as a source of a table."""
+def archived_channels(options: ChannelArchiveOptions) -> Choose:
+    """Return the function that picks, of a streaming service's channels, those to archive."""
+    patterns = [pattern.encode() for pattern in options.channels]
 
-    def __init__(self, ask: Ask, name: bytes) -> None:
+    def chosen(names: Iterable[bytes]) -> list[ArchivedStream]:
+        found = []
+        for name in names:
+            if any(matches(pattern, name) for pattern in patterns):
+                text = name.decode("utf-8", "surrogateescape")
+                found.append(ArchivedStream(name, text, f"channel {shown(text)}", table_name(text)))
+        return found
+
+    return chosen
+
+
+def archived_streams(options: StreamArchiveOptions) -> Choose:
+    """Return the function that picks, of the streams of all accounts, those to archive.
+
+    Tables of the account `$G` are in the place itself, those of another in a directory of its name.
+    """
+
+    def chosen(names: Iterable[bytes]) -> list[ArchivedStream]:
+        found = []
+        for key in names:
+            account, _, stream = key.decode("utf-8", "backslashreplace").rpartition("/streams/")
+            if options.accounts and account not in options.accounts:
+                continue
+            if any(is_meant(pattern, stream) for pattern in options.streams):
+                folder = "" if account == GLOBAL_ACCOUNT else f"{table_name(account)}/"
+                title = f"stream '{account} > {stream}'"
+                found.append(ArchivedStream(key, stream, title, f"{folder}{table_name(stream)}"))
+        return found
+
+    return chosen
+
+
+class StoredSource:
+    """A stream of the server as a source of a table."""
+
+    def __init__(self, ask: Ask, archived: ArchivedStream) -> None:
         self._ask = ask
-        self._name = name
+        self._archived = archived
 
     @property
     def stream(self) -> str:
-        return self._name.decode("utf-8", "surrogateescape")
+        return self._archived.stream
 
     def state(self) -> SourceState | None:
-        found = self._ask(lambda stored: stored.state(self._name))
+        found = self._ask(lambda stored: stored.state(self._archived.key))
         return None if found is None else SourceState(*found)
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
@@ -87,32 +147,38 @@ class ChannelSource:
                 return
             at = page.next
 
-    def _page(self, first: int, end: int) -> StoredPage:
-        return self._ask(lambda stored: stored.page(self._name, first, end))
+    def _page(self, first: int, end: int) -> LogPage:
+        return self._ask(lambda stored: stored.page(self._archived.key, first, end))
 
 
 class Archiver:
     """Archives on a thread of its own from `start` to `stop`, which the loop's thread calls.
 
-    `stored` gives the channels while the service has them; it is called on the loop.
+    `stored` gives what is stored while the service serves; it is called on the loop. `choose` picks what is
+    archived. `title`: of the service, before its log lines.
     Raises: UnsupportedError without the packages that tables need, StoreError for a place that is none.
     """
 
     def __init__(
         self,
         options: ArchiveOptions,
-        stored: Callable[[], StoredChannels | None],
+        choose: Choose,
+        stored: Callable[[], StoredLogs | None],
         log: logging.Logger,
+        *,
+        title: str = "STREAM",
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         open_store(options.to)
         self._options = options
+        self._choose = choose
         self._stored = stored
         self._log = log
+        self._title = title
         self._clock = clock
         self._stats = ArchiveSnapshot(options.to)
         self._failed: dict[bytes, str] = {}
-        """The last errors of channels that could not be archived; each is logged once."""
+        """The last errors of streams that could not be archived; each is logged once."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._asked: concurrent.futures.Future[Any] | None = None
@@ -135,7 +201,7 @@ class Archiver:
                 self._asked.cancel()
         self._thread.join(LEAVE_S)
         if self._thread.is_alive():
-            self._log.warning("STREAM: Archiving to %s was cut off in a write", self._options.to)
+            self._log.warning("%s: Archiving to %s was cut off in a write", self._title, self._options.to)
 
     # -- on the thread ----------------------------------------------------------------------------
 
@@ -150,22 +216,20 @@ class Archiver:
             except _Stopped:
                 return
             except Exception:  # noqa: BLE001  # a mistake of ours ends this round, not the next
-                self._log.exception("STREAM: Archiving failed")
+                self._log.exception("%s: Archiving failed", self._title)
                 self._count(failures=1)
 
     def _round(self) -> None:
-        patterns = [pattern.encode() for pattern in self._options.channels]
-        names = self._ask(lambda stored: stored.names())
-        for name in names:
-            if any(matches(pattern, name) for pattern in patterns):
-                self._archive(name)
-        for name in self._failed.keys() - set(names):
-            del self._failed[name]
+        chosen = self._choose(self._ask(lambda stored: stored.names()))
+        for one in chosen:
+            self._archive(one)
+        for key in self._failed.keys() - {one.key for one in chosen}:
+            del self._failed[key]
         self._stats = replace(self._stats, rounds=self._stats.rounds + 1, last_ns=self._clock())
 
-    def _archive(self, name: bytes) -> None:
-        options, source = self._options, ChannelSource(self._ask, name)
-        table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(source.stream)}"), self._clock)
+    def _archive(self, one: ArchivedStream) -> None:
+        options, source = self._options, StoredSource(self._ask, one)
+        table = Table(open_store(f"{options.to.rstrip('/')}/{one.place}"), self._clock)
         started = time.monotonic()
         try:
             report = archive_and_merge(
@@ -174,27 +238,27 @@ class Archiver:
         except HeadraceError as error:
             text = str(error)
             self._count(failures=1)
-            self._stats = replace(self._stats, last_error=f"{shown(name)}: {text}")
-            if self._failed.get(name) != text:
-                self._failed[name] = text
-                self._log.error("STREAM: Channel %s could not be archived: %s", shown(name), text)
+            self._stats = replace(self._stats, last_error=f"{one.title}: {text}")
+            if self._failed.get(one.key) != text:
+                self._failed[one.key] = text
+                self._log.error("%s: The %s could not be archived: %s", self._title, one.title, text)
             return
-        self._failed.pop(name, None)
+        self._failed.pop(one.key, None)
         self._count(report.rows, report.bytes, report.files, report.removed)
-        self._note(name, report, time.monotonic() - started)
+        self._note(one, report, time.monotonic() - started)
 
-    def _note(self, name: bytes, report: ArchiveReport, seconds: float) -> None:
+    def _note(self, one: ArchivedStream, report: ArchiveReport, seconds: float) -> None:
         for what, ranges in (
             ("removed before they were archived", report.missed),
             ("damaged", report.damaged),
         ):
             if ranges:
                 spans = ", ".join(f"{low} to {high}" for low, high in ranges[:20])
-                self._log.error("STREAM: Channel %s: sequences %s: %s", shown(name), what, spans)
+                self._log.error("%s: The %s: sequences %s: %s", self._title, one.title, what, spans)
         if report.rows or report.removed:
             self._log.info(
-                "STREAM: Archived channel %s up to sequence %d: %d rows, %d bytes, %d rows removed, %.3fs",
-                shown(name), report.next - 1, report.rows, report.bytes, report.removed, seconds,
+                "%s: Archived %s up to sequence %d: %d rows, %d bytes, %d rows removed, %.3fs",
+                self._title, one.title, report.next - 1, report.rows, report.bytes, report.removed, seconds,
             )  # fmt: skip
 
     def _count(
@@ -210,7 +274,7 @@ class Archiver:
             failures=now.failures + failures,
         )
 
-    def _ask(self, question: Callable[[StoredChannels], T]) -> T:
+    def _ask(self, question: Callable[[StoredLogs], T]) -> T:
         """The answer of the loop's thread. Raises: _Stopped, _NotServing, what the question raises."""
 
         async def answer() -> T:
@@ -228,3 +292,8 @@ class Archiver:
             return asked.result()
         except concurrent.futures.CancelledError:
             raise _Stopped from None
+
+
+def shown(name: str) -> str:
+    """A name as text that cannot start a log line of its own."""
+    return name if name.isprintable() else ascii(name)[1:-1]

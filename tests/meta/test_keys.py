@@ -11,10 +11,10 @@ import pytest
 
 import headrace.conf
 from headrace.cli.flags import groups
+from headrace.conf.archive_options import ChannelArchiveOptions
 from headrace.conf.fields import PLAIN, KeyTable
 from headrace.conf.keys import Keyed
 from headrace.conf.options import Options
-from headrace.conf.streaming_options import ArchiveOptions
 from headrace.conf.toplevel import TOP_LEVEL
 from headrace.structures import defaults_of
 
@@ -109,8 +109,8 @@ def test_option_that_must_be_given_has_an_entry() -> None:
 
 def test_structure_without_what_must_be_given_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="Missing required argument 'to'"):
-        ArchiveOptions()
-    assert ArchiveOptions("/tables").interval == ArchiveOptions.KEYS["interval"].default
+        ChannelArchiveOptions()
+    assert ChannelArchiveOptions("/tables").interval == ChannelArchiveOptions.KEYS["interval"].default
 
 
 @pytest.mark.parametrize("structure", sorted(STRUCTURES, key=str), ids=lambda kind: kind.__name__)

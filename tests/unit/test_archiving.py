@@ -12,14 +12,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from headrace.archiving import Archiver
+from headrace.archiving import Archiver, archived_channels
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
+from headrace.conf.archive_options import ChannelArchiveOptions
+from headrace.conf.streaming_options import StreamingOptions
+from headrace.copying import LogExtent, LogPage
 from headrace.errors import StartError
 from headrace.objects.local import LocalStore
-from headrace.streaming.stored import ChannelExtent, StoredPage
 from headrace.tables import Table, open_store
 from headrace.testing import Server
 
@@ -33,7 +34,7 @@ LOGGER = "headrace.streaming"
 
 
 def options(folder: Path, store: str = "FILE", **changes: Any) -> StreamingOptions:
-    archive = ArchiveOptions(**{"to": str(folder / "tables"), "interval": SOON, **changes})
+    archive = ChannelArchiveOptions(**{"to": str(folder / "tables"), "interval": SOON, **changes})
     directory = str(folder / "store") if store == "FILE" else None
     return StreamingOptions(cluster_id=CLUSTER, store_type=store, directory=directory, archive=archive)
 
@@ -146,7 +147,7 @@ def test_failure_of_one_channel_is_said_once_and_does_not_stop_the_others(
 
 def test_place_that_is_none_ends_the_start() -> None:
     pytest.importorskip("obstore")
-    archive = ArchiveOptions("gopher://x")
+    archive = ChannelArchiveOptions("gopher://x")
     with pytest.raises(StartError, match=r"^STREAM: Failed to start: archive: gopher://x"):
         Server(streaming=StreamingOptions(archive=archive)).__enter__()
 
@@ -174,17 +175,18 @@ class Stored:
     def names(self) -> list[bytes]:
         return [b"orders"]
 
-    def state(self, _name: bytes) -> ChannelExtent:
-        return ChannelExtent(1, 8, 8, 7)
+    def state(self, _name: bytes) -> LogExtent:
+        return LogExtent(1, 8, 8, 7)
 
-    def page(self, _name: bytes, first: int, _end: int) -> StoredPage:
+    def page(self, _name: bytes, first: int, _end: int) -> LogPage:
         self.at.append(first)
         self.on_page(first)
-        return StoredPage([], [first], first + 1)
+        return LogPage([], [first], first + 1)
 
 
 def archiver(folder: Path, stored: Callable[[], Any], interval: float = 3600.0) -> Archiver:
-    return Archiver(ArchiveOptions(str(folder), interval), stored, logging.getLogger("archiving-test"))
+    options = ChannelArchiveOptions(str(folder), interval)
+    return Archiver(options, archived_channels(options), stored, logging.getLogger("archiving-test"))
 
 
 def test_end_of_the_server_does_not_wait_for_what_is_asked(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
 from headrace.tables.source import LogSource, ReplaySource, ServerStreamSource
@@ -53,7 +54,7 @@ def _streams_of_server(options: argparse.Namespace) -> Iterator[list[SegmentSour
 
 @contextmanager
 def _streams_of_store(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
-    account = options.account or streams.GLOBAL_ACCOUNT
+    account = options.account or GLOBAL_ACCOUNT
     with streams.opened(options.dir, streams.cipher_of(options)) as store:
         known = streams.stored_streams(store, account)
         names = streams.chosen(known, options.stream)

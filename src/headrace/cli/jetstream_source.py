@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.errors import HeadraceError, LogError, StoreLocked
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from headrace.log.store import LogStore
     from headrace.tables.source import LogSource
 
-GLOBAL_ACCOUNT: Final = "$G"
 CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
-BUCKETS: Final = ("KV_", "OBJ_")
-"""The prefixes of streams that key-value and object stores are made of."""
 
 
 class StreamSourceError(HeadraceError):
@@ -126,8 +123,8 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
     """
     from headrace.jetstream.assets import stream_log
     from headrace.jetstream.batch.recovery import remove_incomplete_batch
+    from headrace.jetstream.stored import removes_front_only
     from headrace.log.port import Limits
-    from headrace.protocol.jetstream.configs import RetentionPolicy
     from headrace.tables.source import LogSource
 
     try:
@@ -137,9 +134,12 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
     log = store.open(stream_log(account, name), Limits(waits_for_expire=True))
     if log.may_end_torn:
         remove_incomplete_batch(log)
-    keeps_order = config.retention is RetentionPolicy.LIMITS and config.max_msgs_per_subject <= 0
     return LogSource(
-        log, name, record.created_ns, keeps_order=keeps_order, begins_at=max(config.first_seq, 1)
+        log,
+        name,
+        record.created_ns,
+        keeps_order=removes_front_only(config),
+        begins_at=max(config.first_seq, 1),
     )
 
 
@@ -148,15 +148,12 @@ def chosen(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
 
     Raises: StreamSourceError for a name or pattern that means none.
     """
+    from headrace.tables.open import is_meant  # it needs the packages of tables
+
     there, picked = sorted(known), set()
     for pattern in wanted:
-        found = [name for name in there if name == pattern or _matches(pattern, name)]
+        found = [name for name in there if name == pattern or is_meant(pattern, name)]
         if not found:
             raise StreamSourceError(f"no stream {pattern!r}")
         picked.update(found)
     return sorted(picked)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    prefix = next((one for one in BUCKETS if name.startswith(one)), "")
-    return pattern.startswith(prefix) and fnmatchcase(name, pattern)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf.account_options import JetStreamAccountLimits
+from headrace.conf.archive_options import StreamArchiveOptions, archive_problems
 from headrace.conf.fields import (
     UNSET,
     Field,
@@ -268,6 +269,22 @@ def _window(binder: Binder, entry: Entry) -> float | UnsetType:
     return value if value is UNSET else max(value, 0.0)
 
 
+def _archive(binder: Binder, entry: Entry) -> StreamArchiveOptions | UnsetType:
+    """The tables of the streams."""
+    bound = binder.bind_map(entry, _ARCHIVE)
+    if bound is UNSET:
+        return UNSET
+    if not bound.values.get("to"):
+        return (
+            UNSET
+            if "to" in bound.failed
+            else binder.problem("archive needs a place for its tables: to", entry.position)
+        )
+    for option, problem in archive_problems(bound.values):
+        binder.problem(f"{option} {problem}", bound.positions[option])
+    return StreamArchiveOptions(**cast("dict[str, Any]", bound.values))
+
+
 _CLUSTERED: Final = "it concerns servers that replicate"
 _BUFFERED: Final = "publications do not queue before they are stored"
 
@@ -329,6 +346,7 @@ _LIMITS: Final = KeyTable(
         Field(("batch",), _batch, spreads=True, text="Atomic batches; see below", kind="map"),
     )
 )
+_ARCHIVE: Final = KeyTable(fields_of(StreamArchiveOptions))
 _JETSTREAM: Final = KeyTable(
     (
         *fields_of(
@@ -344,6 +362,7 @@ _JETSTREAM: Final = KeyTable(
         Field(
             ("enabled", "enable"), flag, text="A map enables JetStream, unless this says no", default="true"
         ),
+        Field(("archive",), _archive, text="Tables of the streams; see below", kind="map"),
         Field(
             ("unique_tag",), _tag, idle=_CLUSTERED, text="Shown in `/jsz`; concerns replicas", kind="string"
         ),

@@ -5,8 +5,13 @@ Frozen data only, loaded where there is JetStream. Durations are seconds, sizes 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace import limits
 from headrace.conf.keys import Flag, Keyed, key
+
+if TYPE_CHECKING:
+    from headrace.conf.archive_options import StreamArchiveOptions
 
 
 class JetStreamLimits(Keyed, frozen=True):
@@ -41,7 +46,7 @@ class JetStreamOptions(Keyed, frozen=True):
     with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
     (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
     `prev_encryption_key`: what is encrypted with it, or with another cipher, is converted at the start.
-    `request_queue_limit`: requests of the API that may wait.
+    `request_queue_limit`: requests of the API that may wait. `archive`: the tables that are made of streams.
     """
 
     HIDDEN = frozenset({"encryption_key", "prev_encryption_key"})
@@ -121,3 +126,4 @@ class JetStreamOptions(Keyed, frozen=True):
         10_000, "Requests of the API that may wait for their answers; one more is refused"
     )
     limits: JetStreamLimits = key(JetStreamLimits(), "Limits of every stream and consumer; see below", "map")
+    archive: StreamArchiveOptions | None = None

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from msgspec.structs import replace
 
+from headrace.conf.archive_options import ChannelArchiveOptions
 from headrace.conf.fields import UNSET, Field, KeyTable, fields_of, flag, string_of, strings, text
 from headrace.conf.problems import shown
 from headrace.conf.streaming_options import (
-    ArchiveOptions,
     ChannelLimits,
     NATSServerOptions,
     StoreLimits,
@@ -178,7 +178,7 @@ _FILE: Final = KeyTable(
     )
 )
 _TLS: Final = KeyTable(_rows(NATSServerOptions, only=_OF_TLS))
-_ARCHIVE: Final = KeyTable(_rows(ArchiveOptions, prefix="archive_"))
+_ARCHIVE: Final = KeyTable(_rows(ChannelArchiveOptions, prefix="archive_"))
 
 STREAMING: Final = KeyTable(
     (

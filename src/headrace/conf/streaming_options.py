@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import field
 
-from headrace.conf.keys import Flag, Keyed, key, required
+from headrace.conf.keys import Flag, Keyed, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from headrace.conf.archive_options import ChannelArchiveOptions
 
 
 _STORE: Final = "Streaming store"
@@ -93,22 +95,6 @@ class StoreLimits(Keyed, frozen=True):
         "map of maps",
         aliases=("channels_limits", "channelslimits", "per_channel", "per_channel_limits"),
     )
-
-
-class ArchiveOptions(Keyed, frozen=True):
-    """Tables that a server makes of its channels, every `interval` seconds, below `to`: a directory or a URL.
-
-    `channels`: names, with wildcards. `retain`: as of `headrace tables archive`; None leaves it to the table.
-    `file_size`: about how large files become.
-    """
-
-    to: str = required("A directory or a URL for the tables")
-    interval: float = key(60.0, "Time between two rounds", shown_default="1m0s")
-    channels: tuple[str, ...] = key((">",), "Names, with wildcards", shown_default="all")
-    retain: str | None = key(
-        None, "As `--retain` of `headrace tables archive`: `stream`, `forever` or a duration"
-    )
-    file_size: int = key(256 << 20, "Bytes that files have, about", shown_default="256MB")
 
 
 class NATSServerOptions(Keyed, frozen=True):
@@ -279,7 +265,7 @@ class StreamingOptions(Keyed, frozen=True):
         flag=_flag("SV stan_trace", "", "Log streaming's protocol", _LOG),
     )
     nats_server: NATSServerOptions | None = None
-    archive: ArchiveOptions | None = None
+    archive: ChannelArchiveOptions | None = None
     adopt: Mapping[str, str] = key(
         field(default_factory=dict),
         "Channels that are JetStream streams too, with the streams' names; a list names them as the channels",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
 
+from headrace.conf.archive_options import ChannelArchiveOptions, archive_problems
 from headrace.conf.keys import Flag, Key
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
-from headrace.conf.streaming_options import ArchiveOptions, NATSServerOptions, StoreLimits, StreamingOptions
-from headrace.protocol.durations import parse_duration
+from headrace.conf.streaming_options import NATSServerOptions, StoreLimits, StreamingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -278,7 +278,7 @@ _CONNECTION: Final = {
 
 _WAYS_IN: Final = ("credentials", "nkey_seed_file", "username", "token")
 
-_ARCHIVE: Final = frozenset(f"archive_{name}" for name in ArchiveOptions.__struct_fields__)
+_ARCHIVE: Final = frozenset(f"archive_{name}" for name in ChannelArchiveOptions.__struct_fields__)
 _RAW: Final = (
     frozenset(
         (
@@ -427,7 +427,7 @@ def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSSer
     return NATSServerOptions(url=str(url.value), **cast("dict[str, Any]", values))
 
 
-def _archive(settings: Mapping[str, Setting], problems: Problems) -> ArchiveOptions | None:
+def _archive(settings: Mapping[str, Setting], problems: Problems) -> ChannelArchiveOptions | None:
     """The tables that the server makes of its channels; None: none."""
     if "archive" not in settings:
         return None
@@ -435,28 +435,14 @@ def _archive(settings: Mapping[str, Setting], problems: Problems) -> ArchiveOpti
     if "to" not in given or not given["to"].value:
         problems.add("archive needs a place for its tables: to", settings["archive"].position)
         return None
-    for option in ("interval", "file_size"):
-        if option in given and cast("float", given[option].value) <= 0:
-            problems.add(f"{given[option].name} must be more than 0", given[option].position)
+    values = {option: setting.value for option, setting in given.items()}
+    for option, problem in archive_problems(values):
+        problems.add(f"{given[option].name} {problem}", given[option].position)
     if "channels" in given:
         for channel in cast("tuple[str, ...]", given["channels"].value):
             if not is_valid_subject(channel):
                 problems.add(f"invalid channel name {shown(channel)}", given["channels"].position)
-    retain = given.get("retain")
-    if retain is not None and not _is_retention(str(retain.value)):
-        message = f"retain cannot be {shown(str(retain.value))}: stream, forever and durations are known"
-        problems.add(message, retain.position)
-    values = {option: setting.value for option, setting in given.items()}
-    return ArchiveOptions(**cast("dict[str, Any]", values))
-
-
-def _is_retention(text: str) -> bool:
-    if text in ("stream", "forever"):
-        return True
-    try:
-        return parse_duration(text) > 0
-    except ValueError:
-        return False
+    return ChannelArchiveOptions(**cast("dict[str, Any]", values))
 
 
 class _Report:

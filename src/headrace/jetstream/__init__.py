@@ -5,8 +5,8 @@
   their wholes.
 - `assets` makes, changes and removes streams and consumers; `stream_configs` finds streams by subject;
   `limits` are those of accounts and the server.
-- `alarm` is one timer of a part, `advisories` composes advisories, `stats` is what monitoring reads,
-  `refusing` answers where an account has no JetStream.
+- `alarm` is one timer of a part, `advisories` composes advisories, `stats` is what monitoring reads, `stored`
+  what is archived, `refusing` answers where an account has no JetStream.
 - Rooms: `stream`, `consumer`, `sourcing`, `batch`, `schedule`, `state`, `api`, `importing`.
 
 Never lives here: a socket, a thread, a file but for `opening` and `importing`.

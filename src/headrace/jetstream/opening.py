@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
+    from headrace.copying import ArchiveSnapshot
     from headrace.core.service import Service
     from headrace.jetstream.stats import ServerStats
+    from headrace.jetstream.stored import StoredStreams
     from headrace.jetstream.stream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.damage import Damage
@@ -92,6 +94,8 @@ class JetStreamServer:
         self._committer: ThreadCommitter | None = None
         """Its own, and none where streams are adopted: then there is one for all."""
         self.system: JetStreamSystem | None = None
+        self.archive: Callable[[], ArchiveSnapshot] | None = None
+        """The statistics of the archive of the streams, where there is one."""
 
     # -- AccountServices ------------------------------------------------------------------------------
 
@@ -143,6 +147,14 @@ class JetStreamServer:
         assert self._file is not None, "it was opened"
         return sorted({name.partition(b"/")[0].decode("utf-8", "replace") for name in self._file.names()})
 
+    def stored_streams(self) -> StoredStreams | None:
+        """The streams of all accounts for whoever copies them elsewhere; None while they are not served."""
+        if self._file is None or self.system is None:
+            return None
+        from headrace.jetstream.stored import StoredStreams
+
+        return StoredStreams(self.system.accounts)
+
     def ready(self, seconds: float) -> None:
         for account in self._system().accounts.values():
             for stream in account.streams.values():
@@ -155,7 +167,8 @@ class JetStreamServer:
             return None
         from headrace.jetstream.stats import server_stats
 
-        return server_stats(self.system, str(self.directory))
+        archive = self.archive() if self.archive is not None else None
+        return server_stats(self.system, str(self.directory), archive)
 
     def close(self) -> None:
         """Close all stores: everything is on disk after this, and another process may have the directory."""

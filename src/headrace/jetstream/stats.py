@@ -19,6 +19,7 @@ from headrace.protocol.rfc3339 import short_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.copying import ArchiveSnapshot
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
     from headrace.jetstream.stream.stream import Stream
@@ -91,13 +92,17 @@ class ServerStats(Struct, frozen=True):
     api_errors: int
     api_inflight: int
     accounts: list[AccountStats]
+    archive: ArchiveSnapshot | None
+    """The archiving of the streams; None if they are not archived."""
 
 
-def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
+def server_stats(
+    system: JetStreamSystem, store_dir: str, archive: ArchiveSnapshot | None = None
+) -> ServerStats:
     """Return the statistics of JetStream on a server.
 
-    `store_dir`: the directory of the files. Cost: that of the number of accounts, and of the streams of those
-    whose `streams` are asked for; no message is read.
+    `store_dir`: the directory of the files. `archive`: how the archiving goes. Cost: that of the number of
+    accounts, and of the streams of those whose `streams` are asked for; no message is read.
     """
     accounts = sorted(system.accounts.values(), key=lambda account: account.name)
     return ServerStats(
@@ -112,6 +117,7 @@ def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
         api_errors=system.api.errors,
         api_inflight=system.api.inflight,
         accounts=[_account(account) for account in accounts],
+        archive=archive,
     )
 
 

@@ -27,7 +27,6 @@ from headrace.streaming.recovery import StreamingRecovery, server_info
 from headrace.streaming.redelivery import SubscriptionRedelivery
 from headrace.streaming.requests import Requests
 from headrace.streaming.snapshot import (
-    ArchiveSnapshot,
     ChannelSnapshot,
     ClientSnapshot,
     StoreSnapshot,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from headrace.conf.streaming_options import StreamingOptions
+    from headrace.copying import ArchiveSnapshot
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer

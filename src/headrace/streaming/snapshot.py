@@ -14,26 +14,10 @@ from headrace.streaming.naming import shown
 
 if TYPE_CHECKING:
     from headrace.conf.streaming_options import StoreLimits
+    from headrace.copying import ArchiveSnapshot
     from headrace.streaming.channels import Channel
     from headrace.streaming.clients import RegisteredClient
     from headrace.streaming.subscription import ChannelSubscription
-
-
-class ArchiveSnapshot(Struct, frozen=True):
-    """The archiving of a channel since the start: everything below `to` is in a table.
-
-    `last_ns`: when the last round ended, 0: none did.
-    """
-
-    to: str
-    rounds: int = 0
-    rows: int = 0
-    bytes: int = 0
-    files: int = 0
-    removed: int = 0
-    failures: int = 0
-    last_ns: int = 0
-    last_error: str = ""
 
 
 class StreamingSnapshot(Struct, frozen=True):
@@ -61,7 +45,7 @@ class StreamingSnapshot(Struct, frozen=True):
     damaged: int
     """Messages found unreadable since the start."""
     archive: ArchiveSnapshot | None = None
-    """The channel's archiving; None if it is not archived."""
+    """The archiving of the channels; None if they are not archived."""
 
 
 class StoreSnapshot(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
@@ -14,6 +15,14 @@ from headrace.tables.table import Table
 LONGEST_NAME: Final = 200
 """Bytes; of a longer one the end is its SHA-256. File systems take 255."""
 _CUT: Final = 100
+BUCKETS: Final = ("KV_", "OBJ_")
+"""The prefixes of streams that key-value and object stores are made of."""
+
+
+def is_meant(pattern: str, stream: str) -> bool:
+    """True if a pattern means a stream: `*` in it is any text, but does not begin the name of a bucket."""
+    prefix = next((one for one in BUCKETS if stream.startswith(one)), "")
+    return pattern.startswith(prefix) and fnmatchcase(stream, pattern)
 
 
 def table_name(stream: str) -> str:

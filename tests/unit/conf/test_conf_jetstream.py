@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.conf.account_options import JetStreamAccountLimits
+from headrace.conf.archive_options import StreamArchiveOptions
 from headrace.conf.binding import load_options
 from headrace.conf.changes import differences
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
@@ -145,3 +146,32 @@ def test_accounts_have_limits_under_the_empty_tier() -> None:
         None,
         None,
     ]
+
+
+def test_archive_block() -> None:
+    text = (
+        'to: /tables, interval: "5m", streams: [ORDERS, "*_EU"], accounts: A, retain: "720h", file_size: 64MB'
+    )
+    assert options(f"jetstream {{ archive {{ {text} }} }}").archive == StreamArchiveOptions(
+        "/tables", 300.0, "720h", 64 << 20, ("A",), ("ORDERS", "*_EU")
+    )
+    assert options("jetstream { archive { to: s3://b/t } }").archive == StreamArchiveOptions("s3://b/t")
+    assert options("jetstream {}").archive is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("archive {}", "archive needs a place for its tables: to"),
+        ('archive { to: "" }', "archive needs a place for its tables: to"),
+        ("archive: yes", "a map"),
+        ('archive { to: x, interval: "0s" }', "interval must be more than 0"),
+        ("archive { to: x, file_size: -1 }", "file_size must be more than 0"),
+        ("archive { to: x, retain: ever }", "stream, forever and durations are known"),
+        ("archive { to: x, streams: 7 }", "streams"),
+        ("archive { to: x, channels: [a] }", "unknown field"),
+    ],
+)
+def test_archive_block_that_cannot_be(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load(f"jetstream {{ {text} }}")

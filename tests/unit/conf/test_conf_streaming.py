@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.conf.archive_options import ChannelArchiveOptions
 from headrace.conf.binding import load_options
 from headrace.conf.streaming_options import (
-    ArchiveOptions,
     ChannelLimits,
     NATSServerOptions,
     StoreLimits,
@@ -538,8 +538,10 @@ def test_problem_of_a_flat_file_has_its_place() -> None:
 
 def test_archive_block() -> None:
     text = 'archive { to: /tables, interval: "5m", channels: [a.>, b], retain: "720h", file_size: 64MB }'
-    assert section(text).archive == ArchiveOptions("/tables", 300.0, ("a.>", "b"), "720h", 64 << 20)
-    assert section("archive { to: s3://bucket/tables }").archive == ArchiveOptions("s3://bucket/tables")
+    assert section(text).archive == ChannelArchiveOptions("/tables", 300.0, "720h", 64 << 20, ("a.>", "b"))
+    assert section("archive { to: s3://bucket/tables }").archive == ChannelArchiveOptions(
+        "s3://bucket/tables"
+    )
     assert section("cluster_id: a").archive is None
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
+from headrace.copying import ArchiveSnapshot
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.gathered import at_once, in_steps, is_long
 from headrace.server.monitor.healthz import healthz
@@ -87,6 +88,7 @@ class Stats:
     api_total: int = 8
     api_errors: int = 1
     api_inflight: int = 0
+    archive: ArchiveSnapshot | None = None
 
 
 JETSTREAM = JetStreamOptions(
@@ -401,3 +403,12 @@ def test_queues_show_what_waits_for_the_disk_and_the_api() -> None:
 def test_jsz_of_a_server_without_jetstream_leads_nothing() -> None:
     with pytest.raises(QueryError, match=r"^filtered response: not leader$"):
         jsz(SampleSource(), {"leader-only": "1"})
+
+
+def test_archive_is_shown_where_streams_are_archived() -> None:
+    assert "archive" not in jsz(source(), {})  # nats-server has no such field
+    stats = ArchiveSnapshot("/tables", rounds=2, rows=5, last_ns=NOW_NS, last_error="no")
+    document = jsz(source(archive=stats), {})["archive"]
+    assert (document["to"], document["rounds"], document["rows"]) == ("/tables", 2, 5)
+    assert document["last_error"] == "no"
+    assert document["last"].endswith("Z")

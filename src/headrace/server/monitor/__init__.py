@@ -4,7 +4,8 @@
   answers and of requests, `access` decides who may read.
 - One module for each endpoint: `varz`, `connz`, `subsz`, `links` (routes, leaf nodes, gateways), `accountz`,
   `accstatz`, `healthz`, `jsz`, `runtime`, `streaming`, `index`; `metrics` and `jetstream_metrics`
-  are the Prometheus text. `jetstream` and `certificates` are used by several, `gathered` makes long listings.
+  are the Prometheus text. `jetstream`, `archive` and `certificates` are used by several, `gathered` makes
+  long listings.
 - `aggregate` has the snapshots of several processes, `combining` makes one of them; `handlers` is the aiohttp
   application, `listener` its port.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from headrace.conf.jetstream_options import JetStreamOptions
+    from headrace.server.monitor.archive import ArchiveStats
 
 _NS: Final = 1_000_000_000
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")
@@ -93,6 +94,10 @@ class JetStreamStats(Protocol):
     @property
     def accounts(self) -> Sequence[ShownAccount]:
         """Return the statistics of all accounts, by name."""
+
+    @property
+    def archive(self) -> ArchiveStats | None:
+        """Return how the archiving of the streams goes; None if they are not archived."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from msgspec import Struct
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor import query as options
+from headrace.server.monitor.archive import archive_field
 from headrace.server.monitor.gathered import at_once
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
         "config": jetstream.configuration(server.options.jetstream, stats),
         "limits": jetstream.limits(server.options.jetstream),
         **_totals(stats, leads=leads),
+        **archive_field(stats.archive),
     }
     chosen = _chosen(stats, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
     if chosen:

@@ -17,11 +17,14 @@ from headrace.protocol.rfc3339 import short_time
 from headrace.protocol.stan import COMPATIBLE_VERSION
 from headrace.server.info import LANGUAGE
 from headrace.server.monitor import query as options
+from headrace.server.monitor.archive import archive_field
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.text import uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from headrace.server.monitor.archive import ArchiveStats
 
 T = TypeVar("T")
 
@@ -39,29 +42,6 @@ class NotFoundError(HeadraceError):
 
 
 # ---- the port -----------------------------------------------------------------------------------
-
-
-class ArchiveStats(Protocol):
-    """The archiving since the start; `last_ns` is 0 before the first round ended."""
-
-    @property
-    def to(self) -> str: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def files(self) -> int: ...
-    @property
-    def removed(self) -> int: ...
-    @property
-    def failures(self) -> int: ...
-    @property
-    def last_ns(self) -> int: ...
-    @property
-    def last_error(self) -> str: ...
 
 
 class StreamingStats(Protocol):
@@ -276,26 +256,7 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
         "out_bytes": server.out_bytes,
         **_given("open_fds", open_files),
         **_given("max_fds", most_files),
-        **_given("archive", _archive(server.archive)),
-    }
-
-
-def _archive(stats: ArchiveStats | None) -> dict[str, object]:
-    """Return the field about archived channels, only where there are some: nats-streaming-server has no such
-    field.
-    """
-    if stats is None:
-        return {}
-    return {
-        "to": stats.to,
-        "rounds": stats.rounds,
-        "rows": stats.rows,
-        "bytes": stats.bytes,
-        "files": stats.files,
-        "removed": stats.removed,
-        "failures": stats.failures,
-        **(_given("last", short_time(stats.last_ns)) if stats.last_ns else {}),
-        **_given("last_error", stats.last_error),
+        **archive_field(server.archive),
     }
 
 

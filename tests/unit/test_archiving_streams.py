@@ -1,0 +1,135 @@
+"""A server that makes tables of its streams while it serves."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+
+from headrace.client.blocking import connect
+from headrace.client.jetstream_api import JetStreamApi
+from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
+from headrace.conf.archive_options import StreamArchiveOptions
+from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.errors import StartError
+from headrace.tables import Table, open_store
+from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SOON = 0.02
+
+
+def options(folder: Path, **changes: Any) -> JetStreamOptions:
+    archive = StreamArchiveOptions(**{"to": str(folder / "tables"), "interval": SOON, **changes})
+    return JetStreamOptions(store_dir=str(folder / "js"), archive=archive)
+
+
+def make(url: str, name: str, **config: Any) -> None:
+    with connect(url) as connection:
+        wanted = {"name": name, "subjects": [f"{name}.>"], **config}
+        JetStreamApi(connection).ask(f"STREAM.CREATE.{name}", wanted)
+
+
+def publish(url: str, name: str, first: int, count: int) -> None:
+    with connect(url) as connection:
+        jetstream = JetStreamApi(connection)
+        for number in range(first, first + count):
+            jetstream.put(f"{name}.new", b"%d" % number)
+
+
+def sequences(folder: Path, place: str) -> list[int]:
+    table = Table(open_store(str(folder / "tables" / place)))
+    if table.newest() is None:
+        return []
+    return [n for batch in table.batches(["sequence"]) for n in batch.column("sequence").to_pylist()]
+
+
+def eventually(get: Callable[[], Any], expected: Any) -> None:
+    """Waits for what the archiver's thread does; it is over as soon as it did."""
+    deadline = time.monotonic() + 30
+    while (found := get()) != expected:
+        assert time.monotonic() < deadline, found
+        time.sleep(SOON)
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_streams_become_tables_while_the_server_serves(storage: str, tmp_path: Path) -> None:
+    with Server(jetstream=options(tmp_path)) as server:
+        make(server.url, "ORDERS", storage=storage)
+        publish(server.url, "ORDERS", 1, 50)
+        eventually(lambda: sequences(tmp_path, "ORDERS"), list(range(1, 51)))
+        publish(server.url, "ORDERS", 51, 20)
+        eventually(lambda: sequences(tmp_path, "ORDERS"), list(range(1, 71)))
+        with connect(server.url) as connection:
+            jetstream = JetStreamApi(connection)
+            jetstream.ask("STREAM.PURGE.ORDERS", {"seq": 11})
+            jetstream.ask("STREAM.MSG.DELETE.ORDERS", {"seq": 40})
+            created = jetstream.stream("ORDERS").created_ns
+        eventually(lambda: sequences(tmp_path, "ORDERS"), [n for n in range(11, 71) if n != 40])
+    table = Table(open_store(str(tmp_path / "tables" / "ORDERS")))
+    assert table.manifest().created_ns == created
+    row = next(iter(table.batches())).to_pylist()[0]
+    assert (row["stream"], row["subject"], row["data"]) == ("ORDERS", "ORDERS.new", b"11")
+
+
+def test_only_the_streams_and_accounts_that_are_meant(tmp_path: Path) -> None:
+    users = {name: UserOptions(user=name, password="pw") for name in ("A", "B")}
+    accounts = tuple(
+        AccountOptions(name, users=(user,), jetstream={"": JetStreamAccountLimits()})
+        for name, user in users.items()
+    )
+    wanted = options(tmp_path, streams=("ORD*",), accounts=("A",))
+    with Server(jetstream=wanted, accounts=accounts) as server:
+        for name in users:
+            url = server.url.replace("//", f"//{name}:pw@")
+            for stream in ("ORDERS", "PRICES", "KV_ORD"):
+                make(url, stream)
+                publish(url, stream, 1, 3)
+        eventually(lambda: sequences(tmp_path, "A/ORDERS"), [1, 2, 3])
+    assert [one.name for one in (tmp_path / "tables").iterdir()] == ["A"]
+    assert [one.name for one in (tmp_path / "tables" / "A").iterdir()] == ["ORDERS"]
+
+
+def test_next_start_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
+    for first in (1, 41):
+        with Server(jetstream=options(tmp_path)) as server:
+            if first == 1:
+                make(server.url, "ORDERS")
+            publish(server.url, "ORDERS", first, 40)
+            eventually(lambda last=first + 39: sequences(tmp_path, "ORDERS"), list(range(1, first + 40)))
+
+
+def test_monitoring_and_log_say_what_was_archived(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "BROKEN").write_text("no directory")
+    with Server(jetstream=options(tmp_path), monitoring=True) as server:
+        make(server.url, "BROKEN")
+        make(server.url, "ORDERS")
+        publish(server.url, "ORDERS", 1, 30)
+        eventually(lambda: sequences(tmp_path, "ORDERS"), list(range(1, 31)))
+
+        def rows() -> int:
+            with urlopen(f"{server.monitor_url}/jsz", timeout=10) as answer:
+                stats: dict[str, Any] = json.load(answer)["archive"]
+            assert stats["failures"] > 0
+            assert stats["last_error"].startswith("stream '$G > BROKEN': ")
+            return int(stats["rows"])
+
+        eventually(rows, 30)
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("JetStream: Archived stream '$G > ORDERS' up to sequence") for line in lines)
+    assert sum("BROKEN' could not be archived" in line for line in lines) == 1
+
+
+def test_place_that_is_none_ends_the_start(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    with pytest.raises(StartError, match=r"^Can't start JetStream: archive: gopher://x"):
+        Server(jetstream=options(tmp_path, to="gopher://x")).__enter__()
