@@ -6,7 +6,7 @@ BIN := .venv/bin
 ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-deep lint types docs bench fuzz soak clean
+.PHONY: help install demo test test-deep lint types docs bench fuzz soak dist wheels clean
 
 help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
@@ -16,6 +16,7 @@ help:
 	@echo "make docs      the site of the documents, in build/site"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"
 	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
+	@echo "make dist      sdist and wheel for this machine, into dist; make wheels: for every Linux, with Docker"
 	@echo "make soak      five minutes of full load with connects and disconnects"
 
 .venv/.created:
@@ -90,6 +91,20 @@ fuzz: .venv/.built
 
 soak: .venv/.built
 	$(BIN)/python -m bench soak --minutes 5
+
+# The wheel is named for the oldest C library that it runs with; what the machine's compiler needs decides.
+dist: .venv/.built
+	rm -rf dist
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dist.txt
+	$(BIN)/python -m build -q --outdir dist/built
+	mv dist/built/*.tar.gz dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel -q repair -w dist dist/built/*.whl
+	rm -r dist/built
+	$(BIN)/twine check --strict dist/*
+
+wheels: .venv/.built
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dist.txt
+	$(BIN)/cibuildwheel --platform linux --output-dir dist
 
 clean:
 	rm -rf .venv build dist demo-output src/*.egg-info

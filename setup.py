@@ -1,14 +1,23 @@
-"""Builds the compiled modules; everything else about the project is in pyproject.toml.
+"""Builds the compiled modules and the description for PyPI; everything else is in pyproject.toml.
 
 HEADRACE_ENGINE_DEBUG=1 turns the engine's guards on; HEADRACE_ENGINE_SANITIZE=1 adds the address and
 undefined-behaviour sanitizers (run Python with libasan preloaded then: `make fuzz`).
+
+Modules that are built beside their sources keep their symbols, for profilers and debuggers. Those of a wheel
+have none.
 """
 
 import os
+import re
 import sys
+import tomllib
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
 
 COMPILED = [
     "conf.plain",
@@ -69,6 +78,8 @@ COMPILED = [
 if sys.platform == "linux":
     COMPILED.append("server.epoll")
 
+PROCESSORS = os.cpu_count() or 1
+
 debug = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
 sanitize = os.environ.get("HEADRACE_ENGINE_SANITIZE") == "1"
 
@@ -84,21 +95,59 @@ if sanitize:
     ]
     link_args += ["-fsanitize=address,undefined"]
 
-extensions = [
-    Extension(
-        f"headrace.{name}",
-        [f"src/headrace/{name.replace('.', '/')}.pyx"],
-        extra_compile_args=compile_args,
-        extra_link_args=link_args,
-    )
-    for name in COMPILED
-]
+_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?!https?:|#)(?P<target>[^)\s]+)\)")
 
-setup(
-    ext_modules=cythonize(
-        extensions,
-        build_dir="build/cython",
-        include_path=["src"],
-        compiler_directives={"language_level": "3"},
+
+class BuildModules(build_ext):
+    """Translates and compiles as many modules at once as there are processors."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or PROCESSORS
+
+    def build_extensions(self) -> None:
+        """Only here are modules translated: an sdist has none of the C, and takes seconds."""
+        translated = cythonize(
+            [Extension(extension.name, extension.sources) for extension in self.extensions],
+            build_dir="build/cython",
+            include_path=["src"],
+            compiler_directives={"language_level": "3"},
+            nthreads=self.parallel,
+        )
+        sources = {extension.name: extension.sources for extension in translated}
+        is_for_a_wheel = not (self.inplace or debug or sanitize)
+        for extension in self.extensions:
+            extension.sources = sources[extension.name]
+            if is_for_a_wheel:
+                extension.extra_compile_args = [*extension.extra_compile_args, "-g0"]
+                extension.extra_link_args = [*extension.extra_link_args, "-Wl,-s"]
+        super().build_extensions()
+
+
+def description() -> str:
+    """README as PyPI shows it: there are no files beside it there, so links lead to those of this version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    def absolute(link: re.Match[str]) -> str:
+        kind = "raw" if link["image"] else "blob"
+        url = f"{project['urls']['Source']}/{kind}/v{project['version']}/{link['target']}"
+        return f"{link['image']}[{link['text']}]({url})"
+
+    return _LINK.sub(absolute, (ROOT / "README.md").read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    setup(
+        cmdclass={"build_ext": BuildModules},
+        ext_modules=[
+            Extension(
+                f"headrace.{name}",
+                [f"src/headrace/{name.replace('.', '/')}.pyx"],
+                extra_compile_args=compile_args,
+                extra_link_args=link_args,
+            )
+            for name in COMPILED
+        ],
+        long_description=description(),
+        long_description_content_type="text/markdown",
     )
-)

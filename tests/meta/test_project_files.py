@@ -68,6 +68,22 @@ def test_the_changelog_has_every_version_with_its_date_the_newest_first() -> Non
     assert order == sorted(order, reverse=True)
 
 
+def test_the_project_lives_at_one_address() -> None:
+    """Only pyproject.toml says it: what has left for another place names the old one nowhere."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    home = re.compile(r"https://[\w.]+/headrace[\w./-]*")
+    named = {
+        (name, url)
+        for name in TRACKED
+        if name.endswith((".md", ".toml", ".yaml", ".yml", ".service", "Dockerfile", ".json"))
+        and (ROOT / name).is_file()
+        for url in home.findall((ROOT / name).read_text())
+    }
+
+    assert {url for name, url in named if name == "pyproject.toml"} == set(urls.values())
+    assert not {(name, url) for name, url in named if not url.startswith(urls["Source"])}
+
+
 def test_pins_lie_in_the_ranges_that_are_published() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = {
