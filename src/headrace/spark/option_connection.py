@@ -24,25 +24,67 @@ DEFAULT_API: Final = "$JS.API"
 DEFAULT_INBOX: Final = "_INBOX"
 
 
-def _option(name: str, default: str, meaning: str, kind: str = "text") -> Option:
-    return Option(name, kind, default, meaning, writes=True)
+def _option(
+    name: str, default: str, meaning: str, kind: str = "text", *, elsewhere: tuple[str, ...] = ()
+) -> Option:
+    return Option(name, kind, default, meaning, writes=True, elsewhere=elsewhere)
 
 
 CONNECTING: Final = (
-    Option("jetStreamDomain", "text", "the server's", "Domain of the streams", ("stream",)),
+    Option(
+        "jetStreamDomain",
+        "text",
+        "the server's",
+        "Domain of the streams",
+        ("stream",),
+        elsewhere=("domain", "js.domain"),
+    ),
     Option("jetStreamApiPrefix", "text", DEFAULT_API, "Where the subjects of the API begin", ("stream",)),
-    _option("url", "NATS_URL, else nats://127.0.0.1:4222", "Server URL; several with commas between them"),
+    _option(
+        "url",
+        "NATS_URL, else nats://127.0.0.1:4222",
+        "Server URL; several with commas between them",
+        elsewhere=(
+            *("kafka.bootstrap.servers", "bootstrap.servers", "bootstrapServers", "brokers"),
+            *("servers", "server", "nats.url", "nats.servers", "host"),
+        ),
+    ),
     _option("context", "none", "Context of the `nats` tool that says what options do not"),
-    _option("user", "NATS_USER", "User name"),
+    _option("user", "NATS_USER", "User name", elsewhere=("username", "nats.user")),
     _option("password", "NATS_PASSWORD", "Password; prefer `passwordFile` or the environment"),
     _option("passwordFile", "none", "File that holds the password"),
     _option("token", "NATS_TOKEN", "Token; prefer `tokenFile` or the environment"),
     _option("tokenFile", "none", "File that holds the token"),
-    _option("credsFile", "NATS_CREDS", "Credentials file: a user's JWT and seed"),
-    _option("nkeyFile", "none", "File that holds a user's seed"),
-    _option("tlsCaFile", "the system's", "Certificates to trust, PEM"),
-    _option("tlsCertFile", "none", "Client certificate, PEM; needs `tlsKeyFile`"),
-    _option("tlsKeyFile", "none", "Key of the client certificate, PEM"),
+    _option(
+        "credsFile",
+        "NATS_CREDS",
+        "Credentials file: a user's JWT and seed",
+        elsewhere=("creds", "credentials", "credentialsFile", "userCredentials", "nats.creds"),
+    ),
+    _option(
+        "nkeyFile",
+        "none",
+        "File that holds a user's seed",
+        elsewhere=("nkey", "nkeySeed", "seed", "seedFile"),
+    ),
+    _option(
+        "tlsCaFile",
+        "the system's",
+        "Certificates to trust, PEM",
+        elsewhere=("ca", "caFile", "kafka.ssl.truststore.location"),
+    ),
+    _option(
+        "tlsCertFile",
+        "none",
+        "Client certificate, PEM; needs `tlsKeyFile`",
+        elsewhere=("cert", "certFile", "kafka.ssl.keystore.location"),
+    ),
+    _option(
+        "tlsKeyFile",
+        "none",
+        "Key of the client certificate, PEM",
+        elsewhere=("keyFile", "kafka.ssl.keystore.key"),
+    ),
     _option(
         "tlsFirst", "false", "TLS before the server's first line (its `handshake_first`)", "true or false"
     ),

@@ -46,7 +46,8 @@ class Option:
     """The entry of one option. `default` is for people.
 
     `of`: the selections that it goes with. `writes`: it is an option of the sink as well, and means the same
-    there. `read` None: the option is read together with others.
+    there. `read` None: the option is read together with others. `elsewhere`: names that users of Kafka's
+    source and of other NATS programs type for it; the error about such a name gives this one.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Option:
     of: tuple[str, ...] = SELECTIONS
     writes: bool = False
     read: Reader | None = None
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def applies_to(self) -> str:
@@ -72,6 +74,7 @@ def option(
     of: tuple[str, ...] = SELECTIONS,
     writes: bool = False,
     read: Reader | None = None,
+    elsewhere: tuple[str, ...] = (),
 ) -> T:
     """A field with the entry of its one option.
 
@@ -79,7 +82,14 @@ def option(
     (`READERS`) does not say it.
     """
     entry = Option(
-        name, kind, shown_default or _shown(default, kind), meaning, of, writes, read or READERS[kind]
+        name,
+        kind,
+        shown_default or _shown(default, kind),
+        meaning,
+        of,
+        writes,
+        read or READERS[kind],
+        elsewhere,
     )
     return dataclasses.field(default=default, metadata={"options": (entry,)})
 

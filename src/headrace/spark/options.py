@@ -6,7 +6,6 @@ else. To add an option: a field with its entry (`option_entry`), and where it ta
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from headrace.spark.option_entry import (
     options_of,
     read_fields,
 )
+from headrace.spark.option_names import check_names
 from headrace.spark.option_places import ENDING, STARTING, read_places
 from headrace.spark.values import VALUE_OPTIONS, ValueFormat, read_value_format
 from headrace.subjects.grammar import is_valid_subject, overlaps
@@ -96,6 +96,7 @@ class SourceOptions:
         name="subject",
         shown_default=_ONE_OF_THESE,
         read=_subjects,
+        elsewhere=("nats.subject", "topic", "subscribe", "subscribePattern"),
     )
     channels: tuple[str, ...] = option(
         (),
@@ -104,6 +105,7 @@ class SourceOptions:
         name="channel",
         shown_default=_ONE_OF_THESE,
         read=_channels,
+        elsewhere=("nats.channel", "topic", "subscribe", "subscribePattern"),
     )
     streams: tuple[str, ...] = option(
         (),
@@ -112,6 +114,7 @@ class SourceOptions:
         name="stream",
         shown_default=_ONE_OF_THESE,
         read=_streams,
+        elsewhere=("nats.stream", "streamName", "topic", "subscribe", "subscribePattern"),
     )
     path: str | None = option(
         None,
@@ -133,6 +136,7 @@ class SourceOptions:
         shown_default="all",
         of=("stream",),
         read=_subjects,
+        elsewhere=("subjectFilter",),
     )
     cluster_id: str = option(
         DEFAULT_CLUSTER_ID, "text", "Cluster ID of the streaming server", of=("channel", "path"), writes=True
@@ -145,16 +149,26 @@ class SourceOptions:
         "Queue group: share the messages with the group's other members",
         of=("subject",),
         read=_queue,
+        elsewhere=("queueGroup",),
     )
     include_headers: bool = option(True, "true or false", "Whether there is a column `headers`")
     value_format: ValueFormat = made_of(ValueFormat(), *VALUE_OPTIONS)
     connecting: Connecting = made_of(Connecting(), *CONNECTING)
     connection_name: str = option(
-        "headrace-spark", "text", "Name of the connection in the server's /connz", writes=True
+        "headrace-spark",
+        "text",
+        "Name of the connection in the server's /connz",
+        writes=True,
+        elsewhere=("kafka.client.id", "client.id"),
     )
     connect_timeout: float = option(5.0, "duration", "How long connecting may take", writes=True)
     reconnect_timeout: float = option(
-        30.0, "duration", "How long the server may be away before the query fails", of=STORED, writes=True
+        30.0,
+        "duration",
+        "How long the server may be away before the query fails",
+        of=STORED,
+        writes=True,
+        elsewhere=("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
     )
     max_offsets_per_trigger: int | None = option(None, "number", "Most messages in one micro-batch")
     max_bytes_per_trigger: int | None = option(
@@ -171,6 +185,7 @@ class SourceOptions:
         "number",
         "Tasks of a micro-batch that has 10,000 messages for each",
         shown_default="cores of the driver",
+        elsewhere=("maxRecordsPerPartition", "numPartitions"),
     )
     pushdown: bool = option(
         False,
@@ -256,8 +271,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     Raises: OptionError naming the option and the fix; UnsupportedError for what a later version brings.
     """
     values = {name.lower(): value.strip() for name, value in given.items()}
-    for name in values:
-        _check_name(name)
+    check_names(values, OPTIONS)
     _check_selection(values)
     fields = read_fields(SourceOptions, values)
     names = fields.get("channels") or fields.get("streams") or ()
@@ -275,14 +289,6 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     if least is not None and most is not None and least > most:
         raise OptionError("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
     return options
-
-
-def _check_name(name: str) -> None:
-    names = {option.name.lower(): option.name for option in OPTIONS}
-    if name not in names:
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {names[close[0]]}?" if close else f"options are {', '.join(names.values())}"
-        raise OptionError(f'option {name} is not known to format("nats"): {hint}')
 
 
 def _check_selection(values: Mapping[str, str]) -> None:

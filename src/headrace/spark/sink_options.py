@@ -6,7 +6,6 @@ can keep is decided here and nowhere else; asking for more than it can is an err
 
 from __future__ import annotations
 
-import difflib
 import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,6 +14,7 @@ from headrace.client.jetstream_api import DEFAULT_PREFIX
 from headrace.client.pipeline import DEFAULT_WINDOW
 from headrace.spark.errors import OptionError
 from headrace.spark.option_entry import Option, made_of, option, options_of, read_fields
+from headrace.spark.option_names import check_names
 from headrace.spark.options import OPTIONS, SourceOptions, for_executors, read_options
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
@@ -116,8 +116,15 @@ class SinkOptions:
             "text",
             "one of `stream`, `channel`, `subject`, `target`",
             "JetStream stream to write into",
+            elsewhere=("topic", "nats.stream", "streamName"),
         ),
-        Option("channel", "text", "none", "STAN channel to write into; wins over column `subject`"),
+        Option(
+            "channel",
+            "text",
+            "none",
+            "STAN channel to write into; wins over column `subject`",
+            elsewhere=("topic", "nats.channel"),
+        ),
         Option(
             "target",
             "word",
@@ -131,6 +138,7 @@ class SinkOptions:
         "Subject of every message, of a stream or core; wins over the column",
         shown_default="column `subject`",
         read=_literal,
+        elsewhere=("topic", "nats.subject"),
     )
     guarantee: Guarantee = made_of(
         Guarantee.BEST_EFFORT,
@@ -139,10 +147,15 @@ class SinkOptions:
             "word",
             "the target's strongest",
             "`exactly-once` (streams), `at-least-once` (streams, channels), `best-effort` (subjects)",
+            elsewhere=("kafka.acks", "kafka.enable.idempotence", "kafka.transactional.id", "guarantee"),
         ),
     )
     id_column: str | None = option(
-        None, "text", "Column with the message's id, the same whenever the row is computed again", of=_STREAMS
+        None,
+        "text",
+        "Column with the message's id, the same whenever the row is computed again",
+        of=_STREAMS,
+        elsewhere=("msgIdColumn", "messageId", "Nats-Msg-Id"),
     )
     key_columns: tuple[str, ...] = option(
         (),
@@ -151,6 +164,7 @@ class SinkOptions:
         shown_default="none",
         of=_STREAMS,
         read=_columns,
+        elsewhere=("keyColumn", "keys"),
     )
     positional_ids: bool = option(
         False,
@@ -182,7 +196,11 @@ class SinkOptions:
         read=_mode,
     )
     max_in_flight: int = option(
-        DEFAULT_WINDOW, "number", "Messages of one task that wait for their acknowledgement", read=_in_flight
+        DEFAULT_WINDOW,
+        "number",
+        "Messages of one task that wait for their acknowledgement",
+        read=_in_flight,
+        elsewhere=("kafka.max.in.flight.requests.per.connection", "kafka.batch.size", "kafka.linger.ms"),
     )
     api_prefix: str = option(
         DEFAULT_PREFIX,
@@ -205,7 +223,8 @@ class SinkOptions:
 SINK_OPTIONS: Final = options_of(SinkOptions)
 """The entries of all options but those that mean the same as for reading."""
 
-CONNECTION_OPTIONS: Final = frozenset(entry.name.lower() for entry in OPTIONS if entry.writes)
+_CONNECTING: Final = tuple(entry for entry in OPTIONS if entry.writes)
+CONNECTION_OPTIONS: Final = frozenset(entry.name.lower() for entry in _CONNECTING)
 """Options of the source that mean the same here, by lower-case name."""
 
 
@@ -215,9 +234,8 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     Raises: OptionError naming the option and the fix; UnsupportedError for what a later version brings.
     """
     values = {name.lower(): value.strip() for name, value in given.items() if name.lower() not in OF_SPARK}
+    check_names(values, (*SINK_OPTIONS, *_CONNECTING), reading=OPTIONS)
     connection = {name: values.pop(name) for name in CONNECTION_OPTIONS & values.keys()}
-    for name in values:
-        _check_name(name)
     target = _target(values)
     if target is not SinkTarget.STREAM:
         _refuse_strange(values, target)
@@ -232,17 +250,6 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     )
     _check_ids(options)
     return options
-
-
-def _check_name(name: str) -> None:
-    names = {option.name.lower(): option.name for option in SINK_OPTIONS}
-    if name in names:
-        return
-    if name in {option.name.lower() for option in OPTIONS}:
-        raise OptionError(f"option {name} is for reading")
-    close = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {names[close[0]]}?" if close else f"options are {', '.join(names.values())}"
-    raise OptionError(f'option {name} is not known to format("nats") for writing: {hint}')
 
 
 def _target(values: Mapping[str, str]) -> SinkTarget:

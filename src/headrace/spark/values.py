@@ -48,12 +48,14 @@ VALUE_OPTIONS: Final = (
         "`schema` for a stream that has one, else `binary`",
         "What column `data` is: `binary`, `string` or `json`; with `schema` binary, and the fields of the "
         "stream's schema are columns beside it",
+        elsewhere=("value.format", "format", "value.deserializer", "kafka.value.deserializer"),
     ),
     Option(
         "valueSchema",
         "schema",
         "none",
         "With `json`: the fields, as `id bigint, tags array<string>` or Spark's JSON",
+        elsewhere=("schema", "jsonSchema", "value.schema"),
     ),
     Option(
         "valueMode",
@@ -61,6 +63,7 @@ VALUE_OPTIONS: Final = (
         "permissive",
         "A payload that is not of the format: null (`permissive`; of a stream's schema the payload in "
         "`_corrupt_record`), an error (`failfast`), no row (`dropmalformed`)",
+        elsewhere=("mode",),
     ),
 )
 """The options that make up a `ValueFormat`."""

@@ -74,7 +74,7 @@ def test_sink_options_carry_what_the_environment_says_to_executors(monkeypatch: 
         ({"subject": "s", "maxInFlight": "1e3"}, "maxInFlight: '1e3'"),
         ({"subject": "s", "mode": "permissive"}, "'permissive' is not one of failfast, dropmalformed"),
         ({"stream": "S", "idColumn": "a", "writeId": "a.b"}, "writeId: 'a.b' is not made of"),
-        ({"subject": "s", "startingOffsets": "latest"}, "option startingoffsets is for reading"),
+        ({"subject": "s", "startingOffsets": "latest"}, "option startingOffsets is for reading"),
         ({"subject": "s", "idColum": "x"}, "did you mean idColumn"),
         ({"subject": "s", "url": "nats://h:x"}, "option url"),
     ],
