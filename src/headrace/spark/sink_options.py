@@ -160,7 +160,8 @@ class SinkOptions:
     key_columns: tuple[str, ...] = option(
         (),
         "list",
-        "Columns that tell the rows of one micro-batch apart, commas between them",
+        "Columns that tell the rows of one micro-batch apart, or fields of them such as `window.start`, "
+        "commas between them",
         shown_default="none",
         of=_STREAMS,
         read=_columns,

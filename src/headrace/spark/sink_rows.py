@@ -14,11 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
-    AtomicType,
     BinaryType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
     IntegralType,
     MapType,
+    NumericType,
     StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from headrace.client.headers import encode_headers
@@ -31,7 +37,7 @@ from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
     from headrace.spark.sink_options import SinkOptions
 
@@ -39,6 +45,18 @@ _FIRST_LINE: Final = len(b"NATS/1.0\r\n")
 _ID_BLOCK: Final = len(b"NATS/1.0\r\nNats-Msg-Id: \r\n\r\n")
 _OURS: Final = ("nats-msg-id", "nats-expected-", "nats-batch-")
 """Headers that tell JetStream what the sink itself tells it."""
+
+_KEY_TYPES: Final = (
+    NumericType,
+    StringType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+    DayTimeIntervalType,
+)
+"""The types of columns that can be keys: equal values have equal bytes."""
 
 _KEY_BYTES: Final = 16
 _SUBJECTS_KEPT: Final = 1 << 16  # checked subjects remembered; then they are checked anew
@@ -77,7 +95,8 @@ class RowsIdentity:
 def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
     """Check that the frame can be written. Raises: OptionError naming the column."""
     kinds = {field.name: field.dataType for field in schema}
-    keys = options.key_columns
+    keys = {name: key_path(name, schema.names) for name in options.key_columns}
+    used = {path[0] for path in keys.values()}
     if "data" not in kinds:
         raise OptionError("column data is missing: it holds the payload, binary or string")
     fixed = options.name if options.target is SinkTarget.CHANNEL else options.subject
@@ -85,14 +104,13 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
         raise OptionError("column subject is missing, and option subject is not set")
     for name, kind in kinds.items():
         _check_type(name, kind)
-        known = name in COLUMNS.fieldNames() or name == options.id_column or name in keys
+        known = name in (*COLUMNS.names, options.id_column) or name in used
         if not known:
             raise OptionError(
                 f"column {name!r} is not one of subject, data, headers, reply, and of no option: leave it out"
             )
-    for wanted in (options.id_column, *keys):
-        if wanted is not None and wanted not in kinds:
-            raise OptionError(f"options idColumn and keyColumns: there is no column {wanted!r}")
+    if options.id_column is not None and options.id_column not in kinds:
+        raise OptionError(f"option idColumn: there is no column {options.id_column!r}")
     if options.id_column is not None and not isinstance(
         kinds[options.id_column], (StringType, BinaryType, IntegralType)
     ):
@@ -100,9 +118,35 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
             f"option idColumn: column {options.id_column} has type "
             f"{kinds[options.id_column].simpleString()}, not string, binary or a whole number"
         )
-    for name in keys:
-        if not isinstance(kinds[name], AtomicType):
-            raise OptionError(f"option keyColumns: column {name} has type {kinds[name].simpleString()}")
+    for name, path in keys.items():
+        _check_key(name, path, schema)
+
+
+def key_path(name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """A key of option `keyColumns` as a column and the fields in it: `window.start` is a field of `window`,
+    unless there is a column of that very name.
+    """
+    return (name,) if name in columns else tuple(name.split("."))
+
+
+def _check_key(name: str, path: Sequence[str], schema: StructType) -> None:
+    """Check that a key is there and that its values can be told apart. Raises: OptionError."""
+    kind: DataType = schema
+    for depth, field in enumerate(path):
+        if not isinstance(kind, StructType) or field not in kind.names:
+            where = f" in {'.'.join(path[:depth])}" if depth else ""
+            raise OptionError(f"option keyColumns: there is no column {field!r}{where} (for key {name!r})")
+        kind = kind[field].dataType
+    if isinstance(kind, _KEY_TYPES):
+        return
+    text = f"option keyColumns: column {name} cannot be a key, since it has type {kind.simpleString()}"
+    if isinstance(kind, StructType):
+        fields = ", ".join(f"{name}.{field}" for field in kind.names)
+        raise OptionError(f"{text}; name its fields instead: {fields}")
+    raise OptionError(
+        f"{text}; select a column that says the same in a simple type, such as cast({name} as string) or "
+        f"to_json({name}), and name that"
+    )
 
 
 def _check_type(name: str, kind: DataType) -> None:
@@ -252,7 +296,8 @@ class RowReader:
         if options.id_column is not None:
             return self._column_ids(options.id_column, batch.column(options.id_column), bad)
         if options.key_columns:
-            return self._key_ids([batch.column(name) for name in options.key_columns])
+            paths = [key_path(name, batch.schema.names) for name in options.key_columns]
+            return self._key_ids([_at(batch, path) for path in paths])
         return None
 
     def _column_ids(self, name: str, column: pa.Array, bad: dict[int, str]) -> list[bytes]:
@@ -310,6 +355,12 @@ def chosen(columns: MessageColumns, rows: Sequence[int]) -> MessageColumns:
         None if columns.replies is None else [columns.replies[row] for row in rows],
         None if columns.ids is None else [columns.ids[row] for row in rows],
     )
+
+
+def _at(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """A column, or a field of structures in it: null where its structure is null."""
+    column = batch.column(path[0])
+    return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
 
 def _note(bad: dict[int, str], column: pa.Array, what: str) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from headrace.spark.errors import OptionError, RowError, SinkError
@@ -27,6 +28,7 @@ from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, che
 HEADERS = pa.map_(pa.string(), pa.list_(pa.string()))
 STREAM = {"stream": "S", "positionalIds": "true"}
 IDENTITY = RowsIdentity("query", 7, 3)
+WINDOW = StructType([StructField("start", TimestampType()), StructField("end", TimestampType())])
 
 
 def reader(limits: PublishLimits | None = None, **given: str) -> RowReader:
@@ -77,6 +79,30 @@ def test_sink_rows_keys_tell_rows_apart_by_type_null_and_place() -> None:
         assert all(one.startswith(b"query/7/") for one in ids)
         seen.update(ids)
     assert len(seen) == 12
+
+
+def test_sink_rows_fields_of_a_structure_are_keys() -> None:
+    windows = [{"start": 1, "end": 2}, {"start": 2, "end": 2}, None, {"start": None, "end": 2}]
+    count = {"subject": ["a"] * 4, "data": [b"x"] * 4}
+    ids = (
+        reader(positionalIds="", keyColumns="window.start,k")
+        .read(batch(window=windows, k=["a", "a", "a", "b"], **count))
+        .ids
+    )
+    flat = (
+        reader(positionalIds="", keyColumns="start,k")
+        .read(batch(start=[1, 2, None, None], k=["a", "a", "a", "b"], **count))
+        .ids
+    )
+    assert ids is not None
+    assert ids == flat
+    dotted = (
+        reader(positionalIds="", keyColumns="window.start")
+        .read(batch(**{"window.start": [1, 2, 3, 4]}, window=windows, **count))
+        .ids
+    )
+    assert dotted is not None
+    assert len(set(dotted)) == 4, "the column of that very name"
 
 
 def test_sink_rows_same_key_twice_in_a_batch_is_an_error_even_when_dropping() -> None:
@@ -181,7 +207,21 @@ def test_sink_columns_of_the_source_can_be_written_as_they_are() -> None:
         ({"header": StringType()}, {}, "column 'header' is not one of subject, data, headers, reply"),
         ({}, {"idColumn": "id"}, "there is no column 'id'"),
         ({"id": TimestampType()}, {"idColumn": "id"}, "column id has type timestamp, not string"),
-        ({"k": ArrayType(StringType())}, {"keyColumns": "k"}, "column k has type array<string>"),
+        (
+            {"k": ArrayType(StringType())},
+            {"keyColumns": "k"},
+            r"column k cannot be a key, since it has type array<string>; select .* to_json\(k\), and name",
+        ),
+        (
+            {"window": WINDOW},
+            {"keyColumns": "window"},
+            r"column window cannot be a key, since it has type struct<start:timestamp,end:timestamp>; name "
+            r"its fields instead: window\.start, window\.end",
+        ),
+        ({"window": WINDOW}, {"keyColumns": "window.begin"}, "there is no column 'begin' in window"),
+        ({"window": WINDOW}, {"keyColumns": "window.end.day"}, "there is no column 'day' in window.end"),
+        ({"window": WINDOW}, {"keyColumns": "subject"}, "column 'window' is not one of subject, data"),
+        ({"k": VariantType()}, {"keyColumns": "k"}, "column k cannot be a key, since it has type variant"),
         ({}, {"keyColumns": "subject,k"}, "there is no column 'k'"),
     ],
 )
