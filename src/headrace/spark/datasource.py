@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
 )
-from pyspark.sql.types import StructType
 
 from headrace.errors import UnsupportedError
 from headrace.spark.core_reader import CoreStreamReader
@@ -22,7 +21,7 @@ from headrace.spark.errors import OptionError
 from headrace.spark.log_reader import LogBatchReader, LogStreamReader
 from headrace.spark.option_places import Edge, points_to_time
 from headrace.spark.options import for_executors, read_options
-from headrace.spark.schema import check_columns, columns_of
+from headrace.spark.schema import check_columns
 from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
 from headrace.spark.sink_options import read_sink_options
 from headrace.spark.stored_reader import (
@@ -33,6 +32,8 @@ from headrace.spark.stored_reader import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from headrace.spark.options import SourceOptions
     from headrace.spark.typed_payloads import StreamPayloads
 
@@ -162,9 +163,7 @@ def _with_payloads(options: SourceOptions, payloads: StreamPayloads | None) -> S
 
 
 def _columns(options: SourceOptions) -> StructType:
-    form = options.value_format
-    columns = columns_of(form.type, headers=options.include_headers)
-    return columns if form.payloads is None else StructType([*columns, *form.payloads.columns()])
+    return options.value_format.columns(headers=options.include_headers)
 
 
 def _refuse(what: str) -> NoReturn:

@@ -4,7 +4,7 @@ A job does not change when its source does. For stored channels `stream` is the 
 `timestamp` are those under which the message is stored. For core subjects `stream` is null, `sequence` counts
 the messages captured by this query from 1 and `timestamp` is when this query received the message (core
 messages carry no time of their own). Options `includeHeaders` and `valueFormat` leave out `headers` and give
-`data` another type; what a payload then is stands in `values`.
+`data` another type; what a payload then is stands in `values`, as does when there is `_corrupt_record`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from headrace.schemas.arrow import CORRUPT as CORRUPT_NAME
 from headrace.spark.errors import OptionError
 from headrace.tables.columns import bytes_array, header_array, text_array
 
@@ -47,21 +48,23 @@ COLUMNS: Final = StructType(
     ]
 )
 
+CORRUPT: Final = StructField(CORRUPT_NAME, BinaryType())
+"""The payload of a message where it is not of option `valueFormat`, in mode permissive; else null."""
+
 
 def arrow_schema(columns: StructType = COLUMNS) -> pa.Schema:
     """Exactly the Arrow schema Spark expects of record batches with these columns."""
     return to_arrow_schema(columns, timezone="UTC")
 
 
-def columns_of(value_type: DataType, *, headers: bool = True) -> StructType:
-    """The columns where `data` has this type."""
-    return StructType(
-        [
-            StructField("data", value_type) if column.name == "data" else column
-            for column in COLUMNS
-            if headers or column.name != "headers"
-        ]
-    )
+def columns_of(value_type: DataType, *, headers: bool = True, corrupt: bool = False) -> StructType:
+    """The columns where `data` has this type; `corrupt`: and `CORRUPT` behind them."""
+    columns = [
+        StructField("data", value_type) if column.name == "data" else column
+        for column in COLUMNS
+        if headers or column.name != "headers"
+    ]
+    return StructType([*columns, CORRUPT] if corrupt else columns)
 
 
 def check_columns(wanted: StructType, offered: StructType = COLUMNS) -> StructType:

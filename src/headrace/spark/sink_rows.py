@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from headrace.client.headers import encode_headers
 from headrace.client.pipeline import MessageColumns
 from headrace.spark.errors import OptionError, RowError, SinkError
-from headrace.spark.schema import COLUMNS
+from headrace.spark.schema import COLUMNS, CORRUPT
 from headrace.spark.sink_options import Guarantee, MalformedRows, SinkTarget
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
@@ -104,7 +104,7 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
         raise OptionError("column subject is missing, and option subject is not set")
     for name, kind in kinds.items():
         _check_type(name, kind)
-        known = name in (*COLUMNS.names, options.id_column) or name in used
+        known = name in (*COLUMNS.names, CORRUPT.name, options.id_column) or name in used
         if not known:
             raise OptionError(
                 f"column {name!r} is not one of subject, data, headers, reply, and of no option: leave it out"

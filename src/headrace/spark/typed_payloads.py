@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
-from headrace.schemas.arrow import CORRUPT, arrow_type, column_values, table_columns
+from headrace.schemas.arrow import arrow_type, column_values, table_columns
 from headrace.schemas.errors import SchemaError
 from headrace.schemas.metadata import SCHEMA, read_schemas
 from headrace.schemas.payloads import payload_reader
 from headrace.spark.errors import OptionError, StoredStreamError, ValueFormatError
-from headrace.spark.schema import COLUMNS, arrow_schema
+from headrace.spark.schema import COLUMNS, CORRUPT, arrow_schema
 from headrace.subjects.grammar import is_subset, matches, overlaps
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StreamPayloads:
             StructField(column.name, from_arrow_type(arrow_type(column.type), prefer_timestamp_ntz=True))
             for column in table_columns(kind, COLUMNS.names)
         ]
-        return StructType([*fields, StructField(CORRUPT, BinaryType())])
+        return StructType([*fields, CORRUPT])
 
 
 @lru_cache(maxsize=64)
@@ -128,10 +128,10 @@ class TypedDecoder:
             row = values.bad[0]
             raise ValueFormatError(
                 f"the payload of sequence {sequences[row]} of {source} does not fit the stream's schema: "
-                f"{payloads[row][:80]!r}. Set option valueMode to permissive (column {CORRUPT}) or "
+                f"{payloads[row][:80]!r}. Set option valueMode to permissive (column {CORRUPT.name}) or "
                 "dropmalformed"
             )
-        made = {**values.columns, CORRUPT: values.corrupt}
+        made = {**values.columns, CORRUPT.name: values.corrupt}
         arrays = [made[name] if name in made else raw.column(name) for name in self._wanted.names]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._wanted)
         if values.bad and self._mode == "dropmalformed":

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from headrace.spark.errors import OptionError, RowError, SinkError
-from headrace.spark.schema import COLUMNS
+from headrace.spark.schema import COLUMNS, CORRUPT
 from headrace.spark.sink_options import read_sink_options
 from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, check_sink_columns
 
@@ -192,6 +192,7 @@ def frame(**kinds: Any) -> StructType:
 
 def test_sink_columns_of_the_source_can_be_written_as_they_are() -> None:
     check_sink_columns(COLUMNS, read_sink_options(STREAM))
+    check_sink_columns(StructType([*COLUMNS, CORRUPT]), read_sink_options(STREAM))
     flat = MapType(StringType(), StringType())
     check_sink_columns(frame(data=StringType(), headers=flat), read_sink_options(STREAM))
 
