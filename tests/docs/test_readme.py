@@ -22,6 +22,7 @@ DOCUMENTS = (
     "docs/kafka.md",
     pytest.param("docs/pipelines.md", marks=in_turn("pipelines")),
     "docs/stan-to-jetstream.md",
+    "docs/tables.md",
     "docs/backup.md",
     "docs/server.md",
     "docs/migration.md",
@@ -46,6 +47,8 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     if "headrace[spark]" in text:
         pytest.importorskip("pyspark")
+    if "headrace[tables]" in text:
+        pytest.importorskip("pyarrow")
     if "headrace[schemas]" in text:
         pytest.importorskip("fastjsonschema")
 
