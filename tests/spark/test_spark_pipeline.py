@@ -143,16 +143,18 @@ expectations:
 sinks:
   after: {from: after, format: console}
   parted: {from: numbers, format: parquet, path: out, partition_by: day}
+  keyed: {from: numbers, format: nats, options: {stream: S, keyColumns: value}}
 """
     with pytest.raises(ConfigError) as caught:
         build(read_spec(text, tmp_path / "spec.yaml"), spark.newSession())
     found = [str(one).removeprefix(f"{tmp_path}/spec.yaml:") for one in caught.value.problems]
-    assert [line.split(" ")[0] for line in found] == ["3:3:", "5:3:", "9:3:", "12:3:", "18:3:"]
+    assert [line.split(" ")[0] for line in found] == ["3:3:", "5:3:", "9:3:", "12:3:", "18:3:", "19:3:"]
     assert "nowhere" in found[0]
     assert "`nothing` cannot be resolved" in found[1]
     assert "no_such_module:function: module no_such_module: ModuleNotFoundError" in found[2]
     assert 'expectation "text"' in found[3]
     assert 'no column "day" to partition by' in found[4]
+    assert found[5].endswith('sink "keyed": column data is missing: it holds the payload, binary or string')
 
 
 def test_a_row_that_may_not_be_ends_the_run_and_names_the_expectation(

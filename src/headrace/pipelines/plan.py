@@ -23,7 +23,10 @@ from headrace.errors import HeadraceError
 from headrace.pipelines.functions import find_function
 from headrace.pipelines.spec import NATS, Otherwise
 from headrace.pipelines.table_replay import TableReplay
+from headrace.spark.errors import OptionError
 from headrace.spark.progress import failure_text
+from headrace.spark.sink_options import read_sink_options
+from headrace.spark.sink_rows import check_sink_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,6 +170,11 @@ class _Builder:
                 raise HeadraceError(
                     f"sink {shown(sink.name)}: no column {shown(column)} to partition by: {there}"
                 )
+        if sink.format == NATS:
+            try:
+                check_sink_columns(frame.schema, read_sink_options({**self._spec.nats, **sink.options}))
+            except OptionError as error:
+                raise HeadraceError(f"sink {shown(sink.name)}: {error}") from error
         self._plan.sinks[sink.name] = frame
 
     def _dead_letters(self, sink: Sink) -> DataFrame:
