@@ -16,7 +16,9 @@ from headrace.client.blocking import connect
 from headrace.client.jetstream import DEFAULT_TIMEOUT, WINDOW_BYTES, JetStream
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import DataLossError, StoredStreamError
+from headrace.spark.options import read_options
 from headrace.spark.stored_link import idle
+from headrace.spark.stored_reader import link_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +70,24 @@ def test_source_gives_every_message_once_in_batches_of_the_limit(source: Source)
         at = end
     assert seen == list(range(1, 26))
     assert one.latestOffset(at, ALL) == at
+
+
+def test_source_tells_what_waits_and_when_the_first_of_it_was_stored(source: Source) -> None:
+    source.publish(25)
+    one = stream(source)
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadMaxRows(10))
+    waits = one.reportLatestOffset()["behind"]["a"]
+    assert waits["messages"] == 15
+    assert isinstance(waits["ms"], int)
+    [stored] = [row["timestamp"] for row in rows(one, one.partitions(end, one.latestOffset(end, ALL)))][:1]
+    link = link_of(read_options(source.options()))
+    found = link.time_at("a", 11, ())
+    assert found is not None
+    assert found // 1000 == round(stored.timestamp() * 1e6)
+    assert link.time_at("a", 26, ()) is None
+    one.latestOffset(end, ALL)
+    assert one.reportLatestOffset()["behind"] == {"a": {"messages": 0, "ms": 0}}
 
 
 def test_source_reads_the_same_rows_again_in_another_process_whatever_came_since(source: Source) -> None:
@@ -251,6 +271,16 @@ def test_stream_filters_are_the_servers_and_nothing_stays_behind(go_stream: Any)
         assert numbers(one, one.partitions()) == list(expected)
     idle.clear()
     assert consumers(source) == 0
+
+
+def test_stream_time_of_the_first_message_that_waits_is_one_of_its_subjects(go_stream: Any) -> None:
+    source = go_stream()
+    source.publish(9)
+    link = link_of(read_options(source.options()))
+    assert link.time_at("a", 4, ("a.2",)) == link.time_at("a", 5, ())
+    assert link.time_at("a", 4, ("b",)) is None
+    source.delete()
+    assert link.time_at("a", 4, ()) is None
 
 
 def test_stream_limits_that_removed_messages_are_a_loss(go_stream: Any) -> None:

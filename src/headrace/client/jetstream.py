@@ -34,7 +34,7 @@ from headrace.protocol.rfc3339 import format_time, parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from headrace.client.blocking import Connection
     from headrace.client.codec import Head, MessageBatch
@@ -184,12 +184,13 @@ class JetStream:
         *,
         direct: bool = False,
         headers_only: bool = False,
-    ) -> Iterator[StreamBatch]:
+        window: int = WINDOW_MESSAGES,
+    ) -> Generator[StreamBatch]:
         """The stored messages with sequences [first, end), those of some subjects if there are `filters`.
 
         Reads through a consumer that acknowledges nothing, or, if told `direct` or not allowed consumers,
         with direct gets. Ends early at the end of the stream. `headers_only`: payloads stay on the server,
-        which a direct get cannot do.
+        which a direct get cannot do. `window`: the most messages that are asked for at once.
 
         Raises: JetStreamError (404: no such stream); ReadInterruptedError if the consumer is removed or
         messages are missing on the way: reading may begin again behind the last batch; as `state`.
@@ -208,9 +209,9 @@ class JetStream:
                     raise
                 refused = error
             else:
-                yield from consumer.read(first, end)
+                yield from consumer.read(first, end, window)
                 return
-        yield from _DirectReader(self, stream, filters, refused).read(first, end)
+        yield from _DirectReader(self, stream, filters, refused).read(first, end, window)
 
     def _direct_sequence_at(
         self, stream: str, time_ns: int, refused: JetStreamError | ServerError | None
@@ -273,7 +274,7 @@ class _Consumer:
         if api.connection.is_open:
             api.connection.publish(api.subject(f"CONSUMER.DELETE.{self._stream}.{self._name}"))
 
-    def read(self, first: int, end: int) -> Iterator[StreamBatch]:
+    def read(self, first: int, end: int, window: int) -> Iterator[StreamBatch]:
         """Yield the messages up to `end`.
 
         Raises: ReadInterruptedError, ClientTimeoutError, what ends the connection.
@@ -283,7 +284,7 @@ class _Consumer:
             with self._streams.api.inbox() as inbox:
                 alone = waits = False
                 while at < end and self._pending:
-                    count = 1 if alone else min(end - at, self._pending, WINDOW_MESSAGES)
+                    count = 1 if alone else min(end - at, self._pending, window)
                     batch, alone, is_dry = self._window(inbox, count, alone=alone, waits=waits)
                     if is_dry and waits and not batch:
                         self._pending = 0
@@ -370,15 +371,17 @@ class _DirectReader:
         self._patterns = [one.encode() for one in filters]
         self._refused = refused
 
-    def read(self, first: int, end: int) -> Iterator[StreamBatch]:
+    def read(self, first: int, end: int, window: int) -> Iterator[StreamBatch]:
         """Yield the messages up to `end`. Raises: JetStreamError if the stream does not allow it."""
         at = first
+        if len(self._patterns) > 1:  # which are looked for here: most of a window may be none of them
+            window = WINDOW_MESSAGES
         body: dict[str, Any] = {"max_bytes": WINDOW_BYTES}
         if len(self._patterns) == 1:
             body["next_by_subj"] = self._patterns[0].decode()
         more, looks = True, 0
         while more and at < end:
-            batch, more = self.ask({**body, "seq": at, "batch": min(end - at, WINDOW_MESSAGES)})
+            batch, more = self.ask({**body, "seq": at, "batch": min(end - at, window)})
             if batch:
                 at = batch.sequences[-1] + 1
                 batch.cut(end)

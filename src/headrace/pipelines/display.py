@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from headrace.pipelines.state import QueryStatus
+from headrace.spark.query_state import QueryStatus
 from headrace.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from headrace.pipelines.state import Batch, QueryState
+    from headrace.spark.query_state import Batch, QueryState
 
 
 class RunDisplay(Terminal):

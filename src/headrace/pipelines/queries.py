@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, ConfigProblem
 from headrace.pipelines.functions import find_function
 from headrace.pipelines.plan import reason
 from headrace.pipelines.spec import NATS, OutputMode, Trigger
-from headrace.pipelines.state import WRITTEN
+from headrace.spark.query_state import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.client.blocking import Connection
-    from headrace.pipelines.state import QueryState
+    from headrace.spark.query_state import QueryState
 
 EVERY: Final = 5.0
 """Seconds between two reports."""

@@ -19,13 +19,13 @@ from pyspark.errors import PySparkException
 from headrace.errors import HeadraceError
 from headrace.pipelines import queries
 from headrace.pipelines.lock import locked
-from headrace.pipelines.metrics import MetricsServer
 from headrace.pipelines.plan import build, reason
 from headrace.pipelines.report import Reporter
 from headrace.pipelines.spec import Stop
-from headrace.pipelines.state import QueryState, QueryStatus
 from headrace.pipelines.system_events import check_events
+from headrace.spark.metrics import MetricNames, MetricsServer
 from headrace.spark.options import read_options
+from headrace.spark.query_state import QueryState, QueryStatus
 from headrace.spark.session import OBJECT_CHECKPOINT_MANAGER, ensure_java, session
 from headrace.spark.sink_options import CONNECTION_OPTIONS
 
@@ -87,7 +87,7 @@ def run_pipeline(
         stack.enter_context(locked(spec.checkpoint))
         running = _Running(spec, display, stop)
         if options.metrics is not None:
-            server = MetricsServer(spec.name, running.states, *options.metrics)
+            server = MetricsServer(MetricNames("pipeline", spec.name), running.states, *options.metrics)
             server.start()
             stack.callback(server.stop)
             display.fact("metrics", f"{server.url}/metrics")

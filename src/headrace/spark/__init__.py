@@ -4,7 +4,8 @@ Here live the data source, its options and offsets, and the session our own comm
 Never here: server code. Importing this package needs neither PySpark nor Java; its modules do.
 Reading order: `options`, `schema`, `offsets`, for stored streams and channels `stored_link` and
 `stored_reader`, for core subjects `capture`, `spool`, `core_reader`, for writing `sink_options`, `sink_rows`,
-`sink_ledger`, `sink`, then `datasource`; apart from these `java`, `session` and `notebook`.
+`sink_ledger`, `sink`, then `datasource`; apart from these `java`, `session` and `notebook`, and for progress
+`progress`, `query_state`, `metrics`, `query_watch`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.spark.notebook import NotebookStream
+    from headrace.spark.query_watch import QueryWatch
 
-__all__ = ["register", "stream"]
+__all__ = ["register", "stream", "watch"]
 
 
 def register(spark: SparkSession) -> None:
@@ -47,3 +49,19 @@ def stream(
     from headrace.spark.notebook import NotebookStream
 
     return NotebookStream(name, url, spark, kind, options)
+
+
+def watch(
+    spark: SparkSession, *, port: int | None = None, host: str = "127.0.0.1", name: str = "spark"
+) -> QueryWatch:
+    """Watch all streaming queries of a session: rows, batches, failures, and lag in messages and seconds by
+    stream, as `states` of what is returned; `port`, where one is given (0: a free one), serves them as
+    Prometheus metrics, whose label `spark` is `name`.
+
+    Raises: StartError if the port cannot be had.
+    """
+    from headrace.spark.query_watch import QueryWatch
+
+    made = QueryWatch(spark, name, host, port)
+    made.start()
+    return made

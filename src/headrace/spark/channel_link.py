@@ -63,6 +63,14 @@ class ChannelLink(StoredLink):
         state = channel_state(connection, cluster, name)
         return 1 if state is None else state.last_sequence + 1
 
+    def _time_at(
+        self, connection: Connection, name: str, sequence: int, filters: Sequence[str]
+    ) -> int | None:
+        for batch in replay_columns(connection, self._options.cluster_id, name, sequence, max_messages=1):
+            if len(batch):
+                return batch.times[0] if isinstance(batch, Columns) else batch.timestamps[0]
+        return None
+
     def _read(
         self, connection: Connection, span: StoredRange, filters: Sequence[str], columns: StructType
     ) -> Iterator[StoredRows]:

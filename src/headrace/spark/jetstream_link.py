@@ -5,6 +5,7 @@ Nothing is retried here.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import JetStreamError, NoRespondersError
@@ -66,6 +67,22 @@ class JetStreamLink(StoredLink):
             return 1
         direct = not state.consumable
         return _waiting_for_it(lambda: self._streams(connection).sequence_at(name, time_ns, direct=direct))
+
+    def _time_at(
+        self, connection: Connection, name: str, sequence: int, filters: Sequence[str]
+    ) -> int | None:
+        state = self._found(connection, name)
+        if state is None:
+            return None
+        direct = not state.consumable
+        found = self._streams(connection).read(
+            name, sequence, state.last_sequence + 1, filters, direct=direct, headers_only=True, window=1
+        )
+        with closing(found) as batches:
+            try:
+                return next((batch.timestamps[0] for batch in batches), None)
+            except JetStreamError as error:
+                raise _passing(error) from error
 
     def _read(
         self, connection: Connection, span: StoredRange, filters: Sequence[str], columns: StructType

@@ -7,6 +7,8 @@ channels, with the key `streams` for JetStream streams; `created` tells a stream
 made after it was deleted, null: there was none yet. The end of a query's first batch says under `began`
 where that batch begins, in the same words: Spark keeps the ends of batches only, and asks anew where to begin
 when it has to repeat the first one.
+What is reported as the latest offset, for the query's progress only, says under `behind` what of each stream
+waits behind the end of the batch.
 Later selections use other keys beside `v`, so that a checkpoint can never be continued by the wrong kind of
 source. Spark compares the JSON: keys keep their order, no floats. No server is asked here.
 """
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 BEGAN: Final = "began"
 """The key, beside the end of a query's first batch, for where that batch begins."""
+BEHIND: Final = "behind"
+"""The key, beside the latest offset, for what waits of each stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """The messages of a stream that wait behind the end of a batch: how many sequences, and the ms since the
+    first of them was stored (0: none waits; None: not known).
+    """
+
+    messages: int
+    ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRange:
     """The sequences [first, end) of one incarnation of a stored stream."""
 
@@ -131,6 +145,14 @@ def places_to_json(
     """The offset, streams in the order of the mapping; `began` for the end of a query's first batch."""
     offset = {"v": VERSION, kind.key: _named(places)}
     return offset if began is None else offset | {BEGAN: _named(began)}
+
+
+def latest_to_json(
+    kind: StoredKind, places: Mapping[str, Place], behind: Mapping[str, Backlog]
+) -> dict[str, Any]:
+    """The latest offset as it is reported, with what waits."""
+    waits = {name: {"messages": one.messages, "ms": one.ms} for name, one in behind.items()}
+    return places_to_json(kind, places) | {BEHIND: waits}
 
 
 def batch_places(

@@ -151,6 +151,14 @@ class StoredLink(ABC):
         """
         return self._ask(name, lambda connection: self._sequence_at(connection, name, time_ns))
 
+    def time_at(self, name: str, sequence: int, filters: Sequence[str]) -> int | None:
+        """Ask when the first message with this sequence or a later one was stored, ns since 1970 UTC; with
+        `filters` the first of these subjects. None if there is none.
+
+        Raises: StoredStreamError.
+        """
+        return self._ask(name, lambda connection: self._time_at(connection, name, sequence, filters))
+
     def rows(self, wanted: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
         """The stored messages of a range, in order, each once; with `filters` those of these subjects only.
 
@@ -182,6 +190,11 @@ class StoredLink(ABC):
 
     @abstractmethod
     def _sequence_at(self, connection: Connection, name: str, time_ns: int) -> int: ...
+
+    @abstractmethod
+    def _time_at(
+        self, connection: Connection, name: str, sequence: int, filters: Sequence[str]
+    ) -> int | None: ...
 
     @abstractmethod
     def _read(

@@ -29,9 +29,11 @@ from headrace.spark.errors import DataLossError, OptionError, StoredStreamError
 from headrace.spark.jetstream_link import JetStreamLink
 from headrace.spark.offsets import (
     STREAM,
+    Backlog,
     Place,
     StoredRange,
     batch_places,
+    latest_to_json,
     places_from_json,
     places_to_json,
     range_between,
@@ -59,6 +61,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_TASK: Final = 10_000
 """Fewer messages than this do not pay for a second task."""
+
+ASK_AGAIN: Final = 1.0
+"""Seconds for which a reader knows when the first waiting message of a stream was stored, without asking."""
 
 _log = logging.getLogger("headrace.spark")
 
@@ -229,9 +234,13 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         schema: StructType,
         link: StoredLink | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(options, schema, link)
         self._clock = clock
+        self._now = now
+        self._behind: dict[str, Backlog] = {}
+        self._oldest: dict[str, tuple[float, int | None]] = {}
         self._targets: dict[str, Place] | None = None
         self._latest: dict[str, Place] | None = None
         self._initial: dict[str, Any] | None = None
@@ -261,6 +270,16 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         states = self._states(begins)
         begins |= {name: Place(1, None) for name in states if name not in begins}
         self._latest = {name: _last_place(state) for name, state in states.items()}
+        ends = self._batch_ends(begins, states, limit)
+        self._behind = {name: self._backlog(name, ends[name], last) for name, last in self._latest.items()}
+        if ends == begins:
+            return start  # to the letter: Spark compares the JSON
+        return places_to_json(self._kind, ends, begins if start == self._initial else None)
+
+    def _batch_ends(
+        self, begins: dict[str, Place], states: Mapping[str, StoredState | None], limit: ReadLimit
+    ) -> dict[str, Place]:
+        """Return the ends of the next batch. Raises: DataLossError, UnsupportedError."""
         ends = {name: self._end(name, begins[name], state) for name, state in states.items()}
         ranges = {name: range_between(name, begins[name], end) for name, end in ends.items()}
         waiting = {name: one.end - one.first for name, one in ranges.items()}
@@ -271,17 +290,32 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         else:
             raise UnsupportedError(f"read limit {limit} is not supported by this version yet")
         if self._is_too_little(sum(waiting.values())):
-            return start
+            return begins
         most = min(most, self._rows_in_bytes(waiting, states))
         if most < sum(waiting.values()):
             ends = _limited(ranges, ends, shared_limit(waiting, most))
-        if ends == begins:
-            return start  # to the letter: Spark compares the JSON
-        return places_to_json(self._kind, ends, begins if start == self._initial else None)
+        return ends
+
+    def _backlog(self, name: str, end: Place, last: Place) -> Backlog:
+        """The messages of one stream that wait behind the end of a batch. Asks the server when the first of
+        them was stored, once in `ASK_AGAIN`.
+
+        Raises: StoredStreamError.
+        """
+        rest = range_between(name, end, last)
+        if rest.first >= rest.end:
+            self._oldest.pop(name, None)
+            return Backlog(0, 0)
+        asked, stored_ns = self._oldest.get(name, (-ASK_AGAIN, None))
+        if self._clock() - asked >= ASK_AGAIN:
+            stored_ns = self._link.time_at(name, rest.first, self._options.filters)
+            self._oldest[name] = self._clock(), stored_ns
+        ms = None if stored_ns is None else max(0, round(self._now() * 1000) - stored_ns // 1_000_000)
+        return Backlog(rest.end - rest.first, ms)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Return the ends of the streams at the last question, for the lag in the query's progress."""
-        return None if self._latest is None else places_to_json(self._kind, self._latest)
+        """Return the ends of the streams at the last question and what waits, for the query's progress."""
+        return None if self._latest is None else latest_to_json(self._kind, self._latest, self._behind)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """Freeze the target at what is stored now. Raises: StoredStreamError."""

@@ -389,6 +389,29 @@ def test_jetstream_refusal_that_direct_gets_do_not_heal_is_an_error() -> None:
         read(Script(CREATE=ServerError("Authorization Violation", fatal=True)), 5, 10)
 
 
+# -- a window
+
+
+def test_jetstream_read_asks_for_no_more_than_the_window() -> None:
+    script = Script(msg(5, 1, 4), CREATE=consumer(5))
+    found = JetStream(script).read("S", 5, 20, window=1)  # type: ignore[arg-type]
+    assert next(found).sequences == [5]
+    found.close()
+    assert [body["batch"] for subject, body in script.asked if "MSG.NEXT" in subject] == [1]
+    assert len(script.removed) == 1, "its consumer stays"
+    script = Script(direct(5) + status(b"204 EOB", b"Nats-Num-Pending: 3"))
+    found = JetStream(script).read("S", 5, 20, ["s.a"], direct=True, window=1)  # type: ignore[arg-type]
+    assert next(found).sequences == [5]
+    assert script.asked[0][1]["batch"] == 1
+
+
+def test_jetstream_window_of_several_filters_is_not_of_what_is_filtered_here() -> None:
+    script = Script(direct(5, subject=b"t") + direct(6) + status(b"204 EOB", b"Nats-Num-Pending: 0"))
+    found = JetStream(script).read("S", 5, 20, ["s.a", "s.b"], direct=True, window=1)  # type: ignore[arg-type]
+    assert next(found).sequences == [6]
+    assert script.asked[0][1]["batch"] == 15
+
+
 # -- by time
 
 

@@ -22,7 +22,12 @@ from headrace.spark.options import read_options
 from headrace.spark.progress import messages_before
 from headrace.spark.schema import COLUMNS, stored_record_batch
 from headrace.spark.stored_link import StoredRows, StoredState
-from headrace.spark.stored_reader import FilteringBatchReader, StoredBatchReader, StoredStreamReader
+from headrace.spark.stored_reader import (
+    ASK_AGAIN,
+    FilteringBatchReader,
+    StoredBatchReader,
+    StoredStreamReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +65,7 @@ class StandIn:
     def __init__(self, **shelves: Shelf | None) -> None:
         self.shelves = shelves
         self.asked: list[tuple[StoredRange, tuple[str, ...]]] = []
+        self.timed: list[tuple[str, int, tuple[str, ...]]] = []
         self.on_page: Callable[[], object] = lambda: None
 
     def place(self, name: str) -> str:
@@ -82,6 +88,12 @@ class StandIn:
         shelf = self.shelves[name]
         assert shelf is not None
         return min((s for s in shelf.messages if s * SECOND >= time_ns), default=shelf.last + 1)
+
+    def time_at(self, name: str, sequence: int, filters: Sequence[str]) -> int | None:
+        self.timed.append((name, sequence, tuple(filters)))
+        shelf = self.shelves[name]
+        assert shelf is not None
+        return min((s * SECOND for s in shelf.messages if s >= sequence), default=None)
 
     def rows(self, wanted: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
         self.asked.append((wanted, tuple(filters)))
@@ -147,6 +159,70 @@ def offset(
     return places_to_json(CHANNEL, {channel: Place(next_, created)}, began and {channel: began})
 
 
+# -- lag
+
+
+def test_stored_reader_reports_what_waits_and_for_how_long() -> None:
+    now = 100.25
+    link = StandIn(a=Shelf(10), b=Shelf(2))
+    given = read_options({"channel": "a,b", "startingOffsets": "earliest"})
+    one = StoredStreamReader(given, COLUMNS, link, clock=lambda: now, now=lambda: now)  # type: ignore[arg-type]
+    assert one.reportLatestOffset() is None
+
+    def behind() -> Any:
+        report = one.reportLatestOffset()
+        assert report is not None
+        return report["behind"]
+
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadMaxRows(6))
+    assert {name: place["next"] for name, place in end["channels"].items()} == {"a": 6, "b": 2}
+    assert behind() == {"a": {"messages": 5, "ms": 94_250}, "b": {"messages": 1, "ms": 98_250}}
+    assert link.timed == [("a", 6, ()), ("b", 2, ())]
+    now += ASK_AGAIN / 2
+    end = one.latestOffset(end, ReadMaxRows(3))
+    assert behind() == {"a": {"messages": 3, "ms": 94_750}, "b": {"messages": 0, "ms": 0}}
+    assert len(link.timed) == 2, "asked again within the second"
+    now += ASK_AGAIN / 2
+    end = one.latestOffset(end, ReadMaxRows(1))
+    assert behind()["a"] == {"messages": 2, "ms": 92_250}
+    assert link.timed[2:] == [("a", 9, ())]
+    end = one.latestOffset(end, ALL)
+    assert behind() == {"a": {"messages": 0, "ms": 0}, "b": {"messages": 0, "ms": 0}}
+
+
+def test_stored_reader_does_not_know_how_long_what_is_gone_has_waited_and_no_clock_is_before_it() -> None:
+    link = StandIn(a=Shelf(10))
+    link.kind = STREAM
+    given = read_options({"stream": "a", "startingOffsets": "earliest", "filterSubjects": "a.b"})
+    one = StoredStreamReader(given, COLUMNS, link, now=lambda: 3.0)  # type: ignore[arg-type]
+    start = one.initialOffset()
+    one.latestOffset(start, ReadMaxRows(5))
+    report = one.reportLatestOffset()
+    assert report is not None
+    assert report["behind"] == {"a": {"messages": 5, "ms": 0}}
+    assert link.timed == [("a", 6, ("a.b",))]
+    shelf = link.shelves["a"]
+    assert shelf is not None
+    shelf.messages = dict.fromkeys(range(1, 6), b"")
+    other = StoredStreamReader(given, COLUMNS, link)  # type: ignore[arg-type]
+    other.latestOffset(start, ReadMaxRows(5))
+    report = other.reportLatestOffset()
+    assert report is not None
+    assert report["behind"] == {"a": {"messages": 5, "ms": None}}
+
+
+def test_stored_reader_that_waits_for_more_messages_reports_them_as_behind() -> None:
+    link = StandIn(a=Shelf(4))
+    one = reader(link, minOffsetsPerTrigger="10")
+    start = one.latestOffset(one.initialOffset(), ALL)
+    link.shelves["a"].add(3)  # type: ignore[union-attr]
+    assert one.latestOffset(start, ALL) == start
+    report = one.reportLatestOffset()
+    assert report is not None
+    assert report["behind"]["a"]["messages"] == 3
+
+
 # -- offsets
 
 
@@ -167,7 +243,7 @@ def test_stored_reader_gives_every_message_once_with_its_columns() -> None:
         "stream": "a", "subject": "a", "sequence": 1, "timestamp": None, "reply": None, "headers": None,
         "data": b"1",
     }  # fmt: skip
-    assert one.reportLatestOffset() == offset(11)
+    assert one.reportLatestOffset() == offset(11) | {"behind": {"a": {"messages": 0, "ms": 0}}}
 
 
 def test_stored_reader_reads_the_same_range_again_whatever_came_since() -> None:

@@ -1,13 +1,16 @@
-"""The queries of a run as Prometheus text over HTTP.
+"""Queries as Prometheus text over HTTP: of a pipeline's run, or of a session that is watched.
 
-`/metrics` has every query's rows, lag, rates and failures; `/healthz` says 503 once one has failed. One
-thread with a loop of its own serves; it reads what the run's thread writes, numbers that are never half set.
+`/metrics` has every query's rows, lag, rates and failures, and lag by stream; `/healthz` says 503 once one
+has failed. One thread with a loop of its own serves; it reads what another thread writes, numbers that are
+never half set.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,10 +18,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headrace.background import LoopThread
 from headrace.errors import StartError
-from headrace.pipelines.state import QueryState, QueryStatus
+from headrace.spark.query_state import QueryState, QueryStatus, StreamTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -40,35 +43,72 @@ _COUNTERS: Final[dict[str, tuple[str, Callable[[QueryState], float | None]]]] = 
 }
 
 
+_STREAM_GAUGES: Final[dict[str, tuple[str, Callable[[StreamTotals], float | None]]]] = {
+    "stream_lag_messages": ("Messages of a stream that wait to be read", lambda stream: stream.lag),
+    "stream_lag_seconds": (
+        "Time that the first of them had been stored at the last batch", lambda stream: stream.lag_seconds,
+    ),
+}  # fmt: skip
+_STREAM_COUNTERS: Final[dict[str, tuple[str, Callable[[StreamTotals], float | None]]]] = {
+    "stream_messages": ("Messages of a stream that batches covered", lambda stream: stream.messages),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricNames:
+    """The names of the metrics of some queries: `headrace_<word>_...`, with `<word>` as a label that says
+    which pipeline or application it is.
+    """
+
+    word: str
+    name: str
+
+
+_Labelled = Iterable[tuple[tuple[str, ...], QueryState | StreamTotals]]
+
+
 class _Collector:
-    def __init__(self, pipeline: str, states: Sequence[QueryState]) -> None:
-        self._pipeline = pipeline
+    def __init__(self, names: MetricNames, states: Sequence[QueryState]) -> None:
+        self._names = names
         self._states = states
 
     def collect(self) -> Iterator[Metric]:
-        labels = ("pipeline", "query")
-        for name, (text, read) in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"headrace_pipeline_{name}", text, labels=labels)
-            for state in self._states:
-                value = read(state)
+        states = list(self._states)
+        queries = [((self._names.name, state.name), state) for state in states]
+        streams = [
+            ((*labels, name), totals)
+            for labels, state in queries
+            for name, totals in list(state.streams.items())
+        ]
+        yield from self._families(GaugeMetricFamily, _GAUGES, queries, ())
+        yield from self._families(CounterMetricFamily, _COUNTERS, queries, ())
+        yield from self._families(GaugeMetricFamily, _STREAM_GAUGES, streams, ("stream",))
+        yield from self._families(CounterMetricFamily, _STREAM_COUNTERS, streams, ("stream",))
+
+    def _families(
+        self,
+        kind: type[GaugeMetricFamily | CounterMetricFamily],
+        rows: Mapping[str, tuple[str, Callable[[Any], float | None]]],
+        labelled: _Labelled,
+        more: tuple[str, ...],
+    ) -> Iterator[Metric]:
+        for name, (text, read) in rows.items():
+            family = kind(
+                f"headrace_{self._names.word}_{name}", text, labels=(self._names.word, "query", *more)
+            )
+            for labels, one in labelled:
+                value = read(one)
                 if value is not None:
-                    gauge.add_metric((self._pipeline, state.name), value)
-            yield gauge
-        for name, (text, count) in _COUNTERS.items():
-            counter = CounterMetricFamily(f"headrace_pipeline_{name}", text, labels=labels)
-            for state in self._states:
-                value = count(state)
-                if value is not None:
-                    counter.add_metric((self._pipeline, state.name), value)
-            yield counter
+                    family.add_metric(labels, value)
+            yield family
 
 
 class MetricsServer:
     """Serves from `start` to `stop`; `states` may grow meanwhile."""
 
-    def __init__(self, pipeline: str, states: Sequence[QueryState], host: str, port: int) -> None:
+    def __init__(self, names: MetricNames, states: Sequence[QueryState], host: str, port: int) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Collector(pipeline, states))
+        self._registry.register(_Collector(names, states))
         self._states = states
         self._host = host
         self._port = port

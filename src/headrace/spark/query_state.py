@@ -1,4 +1,4 @@
-"""The state of a running query, from Spark's progress: what it has done, how far it is behind.
+"""The state of a running query, from Spark's progress: what it has done, how far it is behind, by stream.
 
 Plain numbers for displays, metrics and reports; reads documents as Spark gives them, asks nobody anything.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from headrace.spark.progress import messages_before
+from headrace.spark.progress import stream_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,6 +44,17 @@ class Batch:
 
 
 @dataclass(slots=True)
+class StreamTotals:
+    """One stream of a query: messages of all batches so far, those that wait, and the seconds that the first
+    of these has been stored; None where its source does not know.
+    """
+
+    messages: int = 0
+    lag: int | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(slots=True)
 class QueryState:
     """One query, named by its sink. `rows` are those read; a query over two sources counts both.
 
@@ -61,6 +72,7 @@ class QueryState:
     failure: str | None = None
     lag: int | None = None
     last: Batch | None = None
+    streams: dict[str, StreamTotals] = field(default_factory=dict)
     input_rate: float = 0.0
     process_rate: float = 0.0
     timestamp: str | None = None
@@ -109,11 +121,12 @@ class QueryState:
             self.status = QueryStatus.RUNNING
         self.timestamp = document.get("timestamp")
         if number < self._newest or (number == self._newest and not has_rows):
-            self.lag = lag_of(document.get("sources", ())) if number == self._newest else self.lag
+            if number == self._newest:
+                self._note_streams(document, is_new=False)
             return
         if number == self._newest and self.last is not None and self.last.number == number:
             return
-        self.lag = lag_of(document.get("sources", ()))
+        self._note_streams(document, is_new=True)
         self.input_rate = _number(document.get("inputRowsPerSecond"))
         self.process_rate = _number(document.get("processedRowsPerSecond"))
         seconds = _number(document.get("durationMs", {}).get("triggerExecution")) / 1000
@@ -126,6 +139,19 @@ class QueryState:
         self.batches += 1
         self.last = Batch(number, rows, written, self.process_rate, seconds, self.lag)
         self._news.append(self.last)
+
+    def _note_streams(self, document: Mapping[str, Any], *, is_new: bool) -> None:
+        """Take in what waits, and of a new batch what it has of each stream."""
+        self.lag = lag_of(document.get("sources", ()))
+        waits: dict[str, tuple[int | None, float | None]] = {}
+        for one in stream_progress(document):
+            lag, seconds = waits.get(one.name, (None, None))
+            waits[one.name] = _larger(lag, one.lag), _larger(seconds, one.lag_seconds)
+            if is_new:
+                self.streams.setdefault(one.name, StreamTotals()).messages += one.messages
+        for name, (lag, seconds) in waits.items():
+            totals = self.streams.setdefault(name, StreamTotals())
+            totals.lag, totals.lag_seconds = lag, seconds
 
     def document(self) -> dict[str, Any]:
         """Return the state as values for JSON."""
@@ -156,12 +182,16 @@ def lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
 
     Counts for every source of ours, `format("table-replay")` too.
     """
-    lag: int | None = None
-    for source in sources:
-        end, latest = messages_before(source.get("endOffset")), messages_before(source.get("latestOffset"))
-        if end is not None and latest is not None:
-            lag = (lag or 0) + max(latest - end, 0)
-    return lag
+    known = [one.lag for one in stream_progress({"sources": sources}) if one.lag is not None]
+    return sum(known) if known else None
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _larger(one: _Number | None, other: _Number | None) -> _Number | None:
+    """The larger of two numbers that are known."""
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 def _number(value: object) -> float:
