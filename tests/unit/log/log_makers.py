@@ -75,6 +75,11 @@ class Maker:
         return self.kind != "memory"
 
     @property
+    def has_small_segments(self) -> bool:
+        """True if a segment is mostly dead, and compacted, after some tens of messages."""
+        return self.kind in ("file-small-segments", "file-asleep", "file-killed")
+
+    @property
     def dies(self) -> bool:
         return self.kind == "file-killed"
 
@@ -113,7 +118,7 @@ class Maker:
             limits=limits,
             clock=self.clock,
             filesystem=self._killed if self.dies else RealFileSystem(),
-            segment_bytes=1 << 20 if self.kind in ("file", "file-late") else SMALL,
+            segment_bytes=SMALL if self.has_small_segments else 1 << 20,
             sync=SyncPolicy.GROUP if self.kind == "file-asleep" else SyncPolicy.NEVER,
             cipher=None,
             report=self._note,
