@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.options_builder import OptionsBuilder, check_names
+from headrace.conf.options_builder import BOUND_PORTS, OptionsBuilder, check_names
 from headrace.conf.problems import Problems
 
 if TYPE_CHECKING:
@@ -36,25 +36,39 @@ def load_options(
 
     `overrides` names fields of `Options`, which win over the file; besides `user`, `password` and `token`
     replace simple credentials of the file. `tls_flags`, `cluster_flags` and `jetstream_flags` replace, by
-    option, what their blocks say, `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says.
-    Relative paths in the result
-    are relative to the working directory. `max_connections` is -1 where there is no limit.
+    option, what their blocks say, `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says;
+    `bound_ports` are those of `with_ports`. Relative paths in the result are relative to the working
+    directory. `max_connections` is -1 where there is no limit.
     Raises: ConfigError with everything that is wrong; ValueError for both a path and a text; TypeError for
     an override that does not exist.
     """
     if path is not None and text is not None:
         raise ValueError("give a path or a text, not both")
-    check_names(overrides or {})
+    given = dict(overrides or {})
+    check_names(given)
+    ports = cast("Mapping[str, int]", given.pop(BOUND_PORTS, {}))
     problems = Problems()
     builder = OptionsBuilder(problems, environ)
     digest = None
-    flags = cast("StreamingFlags | None", (overrides or {}).get("streaming_flags"))
+    flags = cast("StreamingFlags | None", given.get("streaming_flags"))
     if path is not None or text is not None:
         bound, digest = _read(path, text or "", environ, problems, flags)
         builder.take(bound)
-    builder.override(overrides or {})
+    builder.override(given)
     builder.check()
-    return replace(builder.options(), config_file=path, config_digest=digest, overrides=dict(overrides or {}))
+    options = with_ports(builder.options(), ports)
+    return replace(options, config_file=path, config_digest=digest, overrides=dict(overrides or {}))
+
+
+def with_ports(options: Options, ports: Mapping[str, int]) -> Options:
+    """Return options with these ports in the blocks that leave theirs to the system (-1), by block."""
+    blocks = {name: getattr(options, name) for name in ports}
+    chosen = {
+        name: replace(block, port=ports[name])
+        for name, block in blocks.items()
+        if block is not None and block.port == -1
+    }
+    return replace(options, **chosen) if chosen else options
 
 
 def _read(

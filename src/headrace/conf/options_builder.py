@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 _INT32_MAX: Final = (1 << 31) - 1
 _UNLIMITED: Final = -1
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
-_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags"))
+BOUND_PORTS: Final = "bound_ports"
+"""An override: the ports of a server that is started again, by the name of their block."""
+
+_FLAG_GROUPS: Final = frozenset(
+    ("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags", BOUND_PORTS)
+)
 _DEFAULTS: Final = Options()
 
 

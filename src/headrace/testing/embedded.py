@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
+from headrace.conf.binding import load_options, with_ports
 from headrace.conf.checking import checked
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
+from headrace.conf.options_builder import BOUND_PORTS
 from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
 from headrace.testing.clock import MovableClock
@@ -172,8 +174,6 @@ class Server:
         changes: Mapping[str, Any],
     ) -> Options:
         """The options of a file, with free ports and a directory of the test's own. Raises: ConfigError."""
-        from headrace.conf.binding import load_options  # most servers of tests have no file
-
         if isinstance(jetstream, JetStreamOptions):
             raise TypeError("a configuration file has JetStream's options itself: give a directory, or True")
         overrides: dict[str, Any] = {"host": "127.0.0.1", "port": -1, **self._over_the_file(), **changes}
@@ -301,9 +301,10 @@ class Server:
     def restart(self) -> None:
         """Start the server again on the same ports, with the same store: after `kill`, or after stopping it.
 
-        A server that runs is stopped in order first. To clients it is a new server at the old place.
-        Raises: RuntimeError outside of `with` and while it is paused; StartError, for example if another
-        process took a port meanwhile.
+        A server that runs is stopped in order first. To clients it is a new server at the old place. A
+        configuration file is read again.
+        Raises: RuntimeError outside of `with` and while it is paused; ConfigError for a file that is wrong
+        now, and a server that runs goes on; StartError, for example if another process took a port meanwhile.
         """
         self.call(self._restart)
 
@@ -346,6 +347,8 @@ class Server:
                 disk.reconnect()
 
     async def _restart(self) -> None:
+        if self._again.config_file is not None:
+            self._again = checked(load_options(self._again.config_file, overrides=self._again.overrides))
         server, self._server = self._server, None
         self._state = "not restarted"
         if server is not None:
@@ -455,22 +458,25 @@ def _has_files(options: Options) -> bool:
 
 
 def _at_its_ports(server: _Server) -> Options:
-    """The options of a running server with the ports that are bound in the place of those left open."""
+    """The options of a running server with the ports that are bound in the place of those left open.
+
+    A file that is read again, by a reload or by `restart`, leaves them open still: overrides have them, too.
+    """
     options = server.options
     ports: dict[str, Any] = {"port": server.port}
     for name in ("http_port", "https_port"):
         if getattr(options, name) is not None:
             ports[name] = server.monitor_port
-    changes = dict(ports)
-    if options.config_file is not None:  # which a reload reads again
-        changes["overrides"] = {**options.overrides, **ports}
-    if options.websocket is not None:
-        changes["websocket"] = replace(options.websocket, port=server.websocket_port)
     peers = {"cluster": server.routes, "gateway": server.gateways, "leafnodes": server.leafs}
-    for name, host in peers.items():
-        if host is not None and host.listener is not None:
-            changes[name] = replace(getattr(options, name), port=host.port)
-    return replace(options, **changes)
+    blocks = {
+        name: host.port for name, host in peers.items() if host is not None and host.listener is not None
+    }
+    if server.websocket_port is not None:
+        blocks["websocket"] = server.websocket_port
+    overrides = options.overrides
+    if options.config_file is not None:
+        overrides = {**overrides, **ports, BOUND_PORTS: blocks}
+    return replace(with_ports(options, blocks), **ports, overrides=overrides)
 
 
 def check_option_names(given: Iterable[str]) -> None:

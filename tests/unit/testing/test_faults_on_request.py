@@ -18,8 +18,10 @@ import headrace
 from harness.waiting import PATIENCE, wait_until
 from headrace.client.blocking import connect
 from headrace.client.errors import ClientError
+from headrace.errors import ConfigError
 from headrace.log.closing import NAME as MARK
 from headrace.log.filesystem import FileMode, read_file
+from headrace.server.files import ports_of
 from headrace.testing import Server, ServerCluster
 from headrace.testing.disk import Disk
 from headrace.testing.faultfs import MemoryFileSystem, holding
@@ -195,6 +197,48 @@ def test_file_of_a_server_is_reloaded_after_a_restart(tmp_path: Path) -> None:
         file.write_text("http: 8222, max_payload: 2000")
         server.call(server.server.reload)
         assert server.server.options.max_payload == 2000
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "websocket { port: -1, no_tls: true }",
+        "cluster { name: C, port: -1 }",
+        "gateway { name: G, port: -1 }",
+        "leafnodes { port: -1 }",
+    ],
+)
+def test_file_that_leaves_a_port_open_is_reloaded_after_a_restart(tmp_path: Path, block: str) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(f"max_payload: 1000, {block}")
+    with Server(config=file) as server:
+        ports = server.call(ports_of, server.server)
+        server.restart()
+        file.write_text(f"max_payload: 2000, {block}")
+        server.call(server.server.reload)
+        assert server.server.options.max_payload == 2000
+        assert server.call(ports_of, server.server) == ports
+
+
+def test_restart_reads_the_configuration_file_again(tmp_path: Path) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text("max_payload: 1000, websocket { port: -1, no_tls: true }")
+    with Server(config=file, server_name="one") as server:
+        ports = server.call(ports_of, server.server)
+        file.write_text("max_payload: 2000, websocket { port: -1, no_tls: true, compression: true }")
+        server.kill()
+        server.restart()
+        options = server.server.options
+        assert (options.max_payload, options.server_name) == (2000, "one")
+        assert options.websocket is not None
+        assert options.websocket.compression
+        assert server.call(ports_of, server.server) == ports
+
+        file.write_text("max_payload: nothing")
+        with pytest.raises(ConfigError, match="max_payload"):
+            server.restart()
+        with connect(server.url) as client:  # the running server was not stopped
+            client.flush()
 
 
 def test_store_that_cannot_be_kept_from_the_server_is_not_killed(tmp_path: Path) -> None:
