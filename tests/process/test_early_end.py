@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.processes import BIN
-from harness.waiting import PATIENCE
+from harness.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from harness.processes import ServerProcess
 
 ENDS = [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminated")]
+
+
+@contextmanager
+def opened_when_it_is_read(pipe: Path) -> Iterator[None]:
+    """Open a pipe for writing once a command has opened it, which is about to read it then, or reads.
+
+    Raises: AssertionError when none does. To open it in the usual way would wait for ever, where a command
+    has ended for another reason.
+    """
+
+    def opened() -> int | None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads it
+                raise
+            return None
+
+    handle = wait_until(opened, "a command that reads the pipe")
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @pytest.mark.parametrize(("number", "name"), ENDS)
@@ -52,7 +77,7 @@ def test_signal_before_there_is_a_log_ends_the_start_without_a_word(
     pipe = tmp_path / "pipe.conf"
     os.mkfifo(pipe)
     server = serve("-c", str(pipe), ready=False)
-    with pipe.open("w"):  # when somebody opens it the server is about to read it, or reads
+    with opened_when_it_is_read(pipe):
         server.signal(number)
     assert server.wait() == 0  # the pipe is closed: else a signal just before the read would wait for its end
 
@@ -67,7 +92,7 @@ def test_signal_ends_another_command_with_a_line_and_its_code(
     os.mkfifo(pipe)
     command = [str(BIN / "headrace"), "config", "check", str(pipe)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    with pipe.open("w"):  # when somebody opens it the command is about to read it, or reads
+    with opened_when_it_is_read(pipe):
         running.send_signal(number)
     _, said = running.communicate(timeout=PATIENCE)
 
@@ -83,7 +108,7 @@ def test_terminate_ends_a_command_for_which_the_shell_ignores_interrupts(tmp_pat
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None
         started = int(shell.stdout.readline())
-        with pipe.open("w"):
+        with opened_when_it_is_read(pipe):
             os.kill(started, signal.SIGTERM)
         _, said = shell.communicate(timeout=PATIENCE)
 
