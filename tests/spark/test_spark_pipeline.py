@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,7 @@ from rich.console import Console
 
 from harness.waiting import PATIENCE
 from headrace.client.blocking import connect
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import ConfigError, HeadraceError
 from headrace.pipelines import run as run_file
@@ -32,6 +34,7 @@ from headrace.pipelines.display import RunDisplay
 from headrace.pipelines.plan import build
 from headrace.pipelines.reading import read_spec
 from headrace.pipelines.running import RunOptions, run_pipeline
+from headrace.schemas import metadata
 from headrace.spark import stream
 from headrace.spark.errors import StoredStreamError
 from headrace.testing import Server
@@ -119,6 +122,49 @@ def test_rows_go_to_the_table_or_to_the_dead_letters_once_over_restarts(
     assert run(TYPED, tmp_path, spark, {"url": server.url})[0]
     assert len(rows(tmp_path / "table", "n")) == 46
     assert len(rows(tmp_path / "dead", "row")) == 12
+
+
+OF_A_SCHEMA = """\
+parameters: {url: ""}
+trigger: once
+sources:
+  orders:
+    format: nats
+    options: {url: "${url}", stream: ORDERS, startingOffsets: earliest}
+transforms:
+  spent:
+    sql: SELECT sequence, customer, amount * 2 AS twice FROM orders
+expectations:
+  fits: {view: orders, check: _corrupt_record IS NULL}
+dead_letters: {format: parquet, path: dead}
+sinks:
+  table: {from: spent, format: parquet, path: table}
+"""
+
+
+def test_the_fields_of_a_streams_schema_are_columns_of_a_pipeline(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    pytest.importorskip("fastjsonschema")
+    schema = {
+        "type": "object",
+        "required": ["customer"],
+        "properties": {"customer": {"type": "string"}, "amount": {"type": "integer"}},
+    }
+    with connect(server.url) as connection:
+        JetStreamApi(connection).ask(
+            "STREAM.CREATE.ORDERS", {"name": "ORDERS", "subjects": ["orders"], "metadata": metadata(schema)}
+        )
+        for payload in (b'{"customer": "ann", "amount": 3}', b"no json", b'{"customer": "bob"}'):
+            connection.request("orders", payload)
+
+    good, shown = run(OF_A_SCHEMA, tmp_path, spark, {"url": server.url})
+
+    assert good, shown
+    assert rows(tmp_path / "table", "sequence", "customer", "twice") == [(1, "ann", 6), (3, "bob", None)]
+    [(dead, expectations)] = rows(tmp_path / "dead", "row", "expectations")
+    assert (json.loads(dead)["sequence"], expectations) == (2, ["fits"])
+    assert b64decode(json.loads(dead)["data"]) == b"no json"
 
 
 def test_everything_spark_refuses_is_told_at_its_place_and_consequences_are_not(
