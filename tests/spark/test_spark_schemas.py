@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pipeline_runs import rows, run
+from pyspark.errors import StreamingQueryException
 
 from harness.waiting import LONG
 from headrace.client.blocking import Connection, connect
@@ -120,19 +122,19 @@ def test_a_query_goes_on_through_a_change_of_the_schema(
     make(connection, "Q", metadata(ORDER))
     publish(connection, "Q", b'{"id":1}', b"no order")
 
-    def run() -> None:
+    def read() -> None:
         given = options(connection, "Q", startingOffsets="earliest")
         frame = spark.readStream.format("nats").options(**given).load()
         writer = frame.drop("headers").writeStream.format("parquet").option("path", str(tmp_path / "table"))
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         assert query.trigger(availableNow=True).start().awaitTermination(int(LONG))
 
-    run()
+    read()
     properties = {**ORDER["properties"], "note": {"type": "string"}}  # type: ignore[dict-item]
     newer = {**ORDER, "required": ["id", "note"], "properties": properties}
     make(connection, "Q", metadata(newer, earlier=[ORDER]), "UPDATE")
     publish(connection, "Q", b'{"id":2,"note":"n"}', b'{"note":"no id"}')
-    run()
+    read()
     table = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "table"))
     rows = table.orderBy("sequence").select("sequence", "id", "note", "_corrupt_record").collect()
     assert [tuple(row) for row in rows] == [
@@ -141,3 +143,64 @@ def test_a_query_goes_on_through_a_change_of_the_schema(
         (3, 2, "n", None),
         (4, None, None, b'{"note":"no id"}'),
     ]
+
+
+def test_rows_of_a_query_are_written_by_the_schema_of_their_stream(
+    spark: SparkSession, connection: Connection, tmp_path: Path
+) -> None:
+    make(connection, "FROM", metadata(ORDER))
+    make(connection, "TO", metadata(ORDER, check=True))
+    publish(
+        connection,
+        "FROM",
+        b'{"id":1,"timestamp":"2026-01-31T10:00:00.5Z","lines":[{"n":1}],"counts":{"a":3}}',
+        b"no order",
+        b'{"id":2}',
+    )
+    given = options(connection, "FROM", startingOffsets="earliest")
+    orders = spark.readStream.format("nats").options(**given).load()
+    fitting = orders.where("_corrupt_record is null").selectExpr(
+        "cast(sequence as string) as key", "id * 10 as id", "value_timestamp", "lines", "counts"
+    )
+    sink = options(connection, "TO", subject="TO.a", idColumn="key")
+    query = fitting.writeStream.format("nats").options(
+        **sink, checkpointLocation=str(tmp_path / "checkpoint")
+    )
+    assert query.trigger(availableNow=True).start().awaitTermination(int(LONG))
+    found = spark.read.format("nats").options(**options(connection, "TO")).load()
+    rows = found.orderBy("sequence").selectExpr("cast(data as string)", "id", "_corrupt_record").collect()
+    assert [tuple(row) for row in rows] == [
+        ('{"id":10,"timestamp":"2026-01-31T10:00:00.500000Z","lines":[{"n":1}],"counts":{"a":3}}', 10, None),
+        ('{"id":20}', 20, None),
+    ]
+    with pytest.raises(
+        StreamingQueryException, match="column id has type string, and the stream's schema says"
+    ):
+        fitting.selectExpr("key", "cast(id as string) as id").writeStream.format("nats").options(
+            **sink, checkpointLocation=str(tmp_path / "other")
+        ).trigger(availableNow=True).start().awaitTermination(int(LONG))
+
+
+def test_a_pipeline_has_the_columns_of_a_schema(
+    spark: SparkSession, connection: Connection, tmp_path: Path
+) -> None:
+    make(connection, "P", metadata(ORDER))
+    publish(connection, "P", b'{"id":1}', b"no order", b'{"id":2}')
+    text = f"""\
+nats: {{url: "{connection.address}"}}
+trigger: once
+sources:
+  orders: {{format: nats, options: {{stream: P, startingOffsets: earliest}}}}
+transforms:
+  large: {{sql: SELECT id + 1 AS more FROM orders WHERE id > 1}}
+expectations:
+  fits: {{view: orders, check: _corrupt_record IS NULL}}
+sinks:
+  table: {{from: large, format: parquet, path: table}}
+dead_letters: {{format: parquet, path: dead}}
+"""
+    good, shown = run(text, tmp_path, spark)
+    assert good, shown
+    assert rows(tmp_path / "table", "more") == [(3,)]
+    [[dead]] = rows(tmp_path / "dead", "row")
+    assert json.loads(dead)["sequence"] == 2

@@ -10,7 +10,7 @@ Source: Avro 1.12, "Schema Declaration", "Schema Resolution", "Single-object enc
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.schemas.column_types import (
     BINARY,
@@ -27,7 +27,10 @@ from headrace.schemas.column_types import (
     ColumnType,
     PayloadColumn,
     TypeCount,
+    ValueForm,
     array_of,
+    from_json,
+    from_map,
     map_of,
     same,
     struct_of,
@@ -35,6 +38,7 @@ from headrace.schemas.column_types import (
     to_decimal,
     to_json,
     to_map,
+    to_struct,
     to_whole,
 )
 from headrace.schemas.errors import Misfit, SchemaError
@@ -43,8 +47,6 @@ from headrace.schemas.json_schema import parse_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
-
-    from headrace.schemas.column_types import Convert
 
 MARKER: Final = b"\xc3\x01"
 """The first bytes of a single object."""
@@ -77,7 +79,8 @@ class AvroSchema:
         except _WRONG_SCHEMA as error:
             raise SchemaError(f"not an Avro schema: {error!r}") from error
         found = _Columns().column(self._parsed, 0)
-        self.type, self.convert = found.type, found.convert
+        self._form = found.form
+        self.type: Final = found.form.type
 
     def read(self, payload: bytes, reader: AvroSchema) -> Any:
         """The value of a datum written with this schema, as a reader with another one sees it.
@@ -95,7 +98,16 @@ class AvroSchema:
             raise Misfit(str(error)) from error
         if file.tell() != len(payload):
             raise Misfit(f"{len(payload) - file.tell()} bytes behind the datum")
-        return reader.convert(value)
+        return reader._form.read(value)
+
+    def write(self, value: Any) -> bytes:
+        """The payload of a value as Arrow gives it: a single object. Raises: Misfit."""
+        file = BytesIO()
+        try:
+            _fastavro().schemaless_writer(file, self._parsed, self._form.write(value))
+        except _WRONG_DATA as error:
+            raise Misfit(f"not of the schema: {error or type(error).__name__}") from error
+        return MARKER + self.fingerprint + file.getvalue()
 
 
 class AvroReader:
@@ -189,25 +201,28 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
     )
 
 
-class _Found:
-    """A type as a column, the conversion of its values, and the fewest bytes that one of them has."""
+class _Found(NamedTuple):
+    """A type as a column, and the fewest bytes that one of its values has."""
 
-    def __init__(self, kind: ColumnType, convert: Convert = same, least: int = 1) -> None:
-        self.type = kind
-        self.convert = convert
-        self.least = least
+    form: ValueForm
+    least: int = 1
+
+
+def _same(kind: ColumnType) -> ValueForm:
+    return ValueForm(kind, same, same)
 
 
 _SIMPLE: Final[Mapping[str, _Found]] = {
-    "null": _Found(STRING, same, 0),
-    "boolean": _Found(BOOLEAN),
-    "int": _Found(INT, to_whole(32)),
-    "long": _Found(LONG, to_whole(64)),
-    "float": _Found(FLOAT, same, 4),
-    "double": _Found(DOUBLE, same, 8),
-    "bytes": _Found(BINARY),
-    "string": _Found(STRING),
+    "null": _Found(_same(STRING), 0),
+    "boolean": _Found(_same(BOOLEAN)),
+    "int": _Found(ValueForm(INT, to_whole(32), same)),
+    "long": _Found(ValueForm(LONG, to_whole(64), same)),
+    "float": _Found(_same(FLOAT), 4),
+    "double": _Found(_same(DOUBLE), 8),
+    "bytes": _Found(_same(BINARY)),
+    "string": _Found(_same(STRING)),
 }
+_ANYTHING: Final = ValueForm(STRING, to_json, from_json)
 
 
 class _Columns:
@@ -229,7 +244,7 @@ class _Columns:
         if _is_decimal(schema):
             return self._decimal(schema)
         logical = _logical_type(schema)
-        return self._declared(schema, depth) if logical is None else _Found(logical)
+        return self._declared(schema, depth) if logical is None else _Found(_same(logical))
 
     def _declared(self, schema: Any, depth: int) -> _Found:
         """The column of a type that is declared in its place."""
@@ -239,12 +254,12 @@ class _Columns:
             case "array":
                 return self._array(schema, depth)
             case "map":
-                value = self.column(schema["values"], depth + 1)
-                return _Found(map_of(value.type), to_map(value.convert))
+                value = self.column(schema["values"], depth + 1).form
+                return _Found(ValueForm(map_of(value.type), to_map(value.read), from_map(value.write)))
             case "enum":
-                return _Found(STRING)
+                return _Found(_same(STRING))
             case "fixed":
-                return _Found(BINARY, same, _size(schema))
+                return _Found(_same(BINARY), _size(schema))
         return self.column(schema["type"], depth + 1)
 
     def _again(self, name: str, depth: int) -> _Found:
@@ -257,30 +272,30 @@ class _Columns:
         name = schema["name"]
         self._named[name] = schema
         self._within.append(name)
-        columns, converts, least = [], [], 0
-        for field in schema["fields"]:
-            found = self.column(field["type"], depth + 1)
-            columns.append(PayloadColumn(field["name"], found.type))
-            converts.append((field["name"], found.convert))
-            least += found.least
+        fields = [(field["name"], self.column(field["type"], depth + 1)) for field in schema["fields"]]
         self._within.pop()
-        names = [column.name for column in columns]
-        if len(set(names)) != len(names):
+        forms = {field: found.form for field, found in fields}
+        if len(forms) != len(fields):
             raise SchemaError(f"record {name} has two fields of one name")
-        changed = [one for one in converts if one[1] is not same]
-        return _Found(struct_of(tuple(columns)), _to_struct(changed), least)
+        form = ValueForm(
+            struct_of(tuple(PayloadColumn(field, one.type) for field, one in forms.items())),
+            to_struct({field: one.read for field, one in forms.items() if one.read is not same}),
+            to_struct({field: one.write for field, one in forms.items() if one.write is not same}),
+        )
+        return _Found(form, sum(found.least for _, found in fields))
 
     def _array(self, schema: Any, depth: int) -> _Found:
         item = self.column(schema["items"], depth + 1)
         if not item.least:
             raise SchemaError("a list of items without bytes is not supported: it could have any length")
-        return _Found(array_of(item.type), to_array(item.convert))
+        form = item.form
+        return _Found(ValueForm(array_of(form.type), to_array(form.read), to_array(form.write)))
 
     def _decimal(self, schema: Any) -> _Found:
         precision, scale = schema["precision"], schema.get("scale", 0)
         least = _size(schema) if schema["type"] == "fixed" else 1
         kind = ColumnType("decimal", precision=precision, scale=scale)
-        return _Found(kind, to_decimal(precision, scale), least)
+        return _Found(ValueForm(kind, to_decimal(precision, scale), same), least)
 
     def _union(self, schema: Any, depth: int) -> _Found:
         """The column of a union: that of its one type but null, of all its numbers, or its JSON text."""
@@ -289,12 +304,12 @@ class _Columns:
         parts = [one for one in schema if one != "null"]
         found = [self.column(one, depth + 1) for one in parts]
         if len(found) == 1:
-            return _Found(found[0].type, found[0].convert)
+            return _Found(found[0].form)
         if parts and set(map(str, parts)) <= {"int", "long"}:
             return _SIMPLE["long"]
         if parts and set(map(str, parts)) <= {"float", "double"}:
-            return _Found(DOUBLE)
-        return _Found(STRING, to_json)
+            return _Found(_same(DOUBLE))
+        return _Found(_ANYTHING)
 
 
 def _size(schema: Any) -> int:
@@ -302,21 +317,3 @@ def _size(schema: Any) -> int:
     if type(size) is not int or size < 0:
         raise SchemaError(f"fixed {schema['name']} has no size")
     return size
-
-
-def _to_struct(fields: Sequence[tuple[str, Convert]]) -> Convert:
-    if not fields:
-        return same
-
-    def convert(value: Any) -> Any:
-        if value is None:
-            return None
-        row = dict(value)
-        for name, of_field in fields:
-            try:
-                row[name] = of_field(row[name])
-            except Misfit as error:
-                raise Misfit(f"{name}: {error}") from error
-        return row
-
-    return convert

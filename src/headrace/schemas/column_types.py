@@ -6,18 +6,19 @@ A conversion takes a decoded value, or None, and returns what Arrow takes for a 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, json
 
 from headrace.schemas.errors import Misfit, SchemaError
 
 Convert = Callable[[Any], Any]
-"""A value, or None, as a column has it. Raises: Misfit."""
+"""A value, or None, as another side has it. Raises: Misfit."""
 
 MOST_TYPES: Final = 1_000
 """Types in one schema, those within others counted; a schema with more is refused."""
@@ -76,6 +77,17 @@ def map_of(value: ColumnType, key: ColumnType = STRING) -> ColumnType:
 
 def struct_of(fields: tuple[PayloadColumn, ...]) -> ColumnType:
     return ColumnType("struct", fields=fields)
+
+
+class ValueForm(NamedTuple):
+    """The form of a schema's values in a column: its type, the way into it, and the way back.
+
+    `read` takes what a payload was decoded to, `write` what Arrow gives for a value of the column.
+    """
+
+    type: ColumnType
+    read: Convert
+    write: Convert
 
 
 class TypeCount:
@@ -191,6 +203,23 @@ def to_array(item: Convert) -> Convert:
     return convert
 
 
+def to_struct(fields: Mapping[str, Convert]) -> Convert:
+    """Return the conversion of structures by those of their fields; others are left as they are."""
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        row = dict(value)
+        for name, of_field in fields.items():
+            try:
+                row[name] = of_field(row[name])
+            except Misfit as error:
+                raise Misfit(f"{name}: {error}") from error
+        return row
+
+    return convert if fields else same
+
+
 def to_map(item: Convert) -> Convert:
     """Return the conversion of objects to the pairs that Arrow takes for a map."""
 
@@ -200,5 +229,43 @@ def to_map(item: Convert) -> Convert:
         if type(value) is not dict:
             raise Misfit("not an object")
         return [(key, item(one)) for key, one in value.items()]
+
+    return convert
+
+
+# -- and back --------------------------------------------------------------------------------------------
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that a column of JSON text stands for."""
+    if value is None:
+        return None
+    try:
+        return json.decode(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Misfit(f"not JSON: {error}") from error
+
+
+def from_double(value: Any) -> Any:
+    """Return a number that JSON can say."""
+    if value is not None and not math.isfinite(value):
+        raise Misfit("not a number that JSON has")
+    return value
+
+
+def from_date(value: Any) -> Any:
+    return None if value is None else value.isoformat()
+
+
+def from_timestamp(value: Any) -> Any:
+    """Return a time as RFC 3339 has it."""
+    return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def from_map(item: Convert) -> Convert:
+    """Return the conversion of the pairs that Arrow gives for a map to an object."""
+
+    def convert(value: Any) -> Any:
+        return None if value is None else {key: item(one) for key, one in value}
 
     return convert

@@ -24,8 +24,15 @@ from headrace.schemas.column_types import (
     TIMESTAMP,
     PayloadColumn,
     TypeCount,
+    ValueForm,
     array_of,
+    from_date,
+    from_double,
+    from_json,
+    from_map,
+    from_timestamp,
     map_of,
+    same,
     struct_of,
     to_array,
     to_boolean,
@@ -42,7 +49,7 @@ from headrace.schemas.errors import Misfit, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from headrace.schemas.column_types import ColumnType, Convert
+    from headrace.schemas.column_types import Convert
 
     _Read = Callable[["_Cleaner", str, Any, int], Any]
 
@@ -70,7 +77,9 @@ class JsonSchema:
         self._valid: Callable[[Any], None] | None = None
         self.has_patterns: Final = cleaner.has_patterns
         """True if a check matches regular expressions of the schema's author, which may take any time."""
-        self.type, self.convert = _column(self._clean)
+        self._form = _form(self._clean)
+        self.type: Final = self._form.type
+        self.convert: Final = self._form.read
         if not self.has_patterns:  # else making the check may match, too
             self._valid = _validator(self._clean)
 
@@ -80,6 +89,12 @@ class JsonSchema:
             return json.decode(payload)
         except (ValueError, RecursionError) as error:
             raise Misfit(f"not JSON: {error}") from error
+
+    def write(self, value: Any) -> bytes:
+        """The payload of a value as Arrow gives it. Raises: Misfit."""
+        found = self._form.write(value)
+        self.check(found)
+        return json.encode(found)
 
     def check(self, value: Any) -> None:
         """Check that a value is valid. Raises: Misfit."""
@@ -249,6 +264,11 @@ class _Cleaner:
         _check_value(keyword, value, 0)
         return value
 
+    def _text(self, keyword: str, value: Any, _depth: int) -> Any:
+        if type(value) is not str:
+            raise SchemaError(f"{keyword} is not a string")
+        return value
+
     def _any(self, _keyword: str, value: Any, _depth: int) -> Any:
         return value
 
@@ -268,7 +288,7 @@ class _Cleaner:
 
 _READERS: Final[Mapping[str, _Read]] = {
     "type": _Cleaner._types,
-    "format": _Cleaner._any,
+    "format": _Cleaner._text,
     "default": _Cleaner._any,
     "enum": _Cleaner._values,
     "const": _Cleaner._value,
@@ -325,35 +345,37 @@ def _shown(value: Any) -> str:
 # -- columns -------------------------------------------------------------------------------------------------
 
 
-def _column(schema: Any) -> tuple[ColumnType, Convert]:
-    """The column of a schema that is clean, and the conversion of values.
+def _form(schema: Any) -> ValueForm:
+    """The form of a schema that is clean.
 
     What has no one type is its JSON text. Raises: SchemaError for a default that is not of its schema.
     """
     types = _types_of(schema)
     if types == ["object"]:
-        return _object_column(schema)
+        return _object_form(schema)
     if types == ["array"] and type(schema.get("items")) is dict:
-        item, convert = _column(schema["items"])
-        return array_of(item), to_array(convert)
+        item = _form(schema["items"])
+        return ValueForm(array_of(item.type), to_array(item.read), to_array(item.write))
     if types == ["string"]:
-        return _STRINGS.get(schema.get("format"), (STRING, to_string))
-    if len(types) == 1 and types[0] in _SIMPLE:
-        return _SIMPLE[types[0]]
-    if sorted(types) == ["integer", "number"]:
-        return DOUBLE, to_double
+        return _STRINGS.get(schema.get("format", ""), _STRING)
+    if tuple(types) in _SIMPLE:
+        return _SIMPLE[tuple(types)]
     inner = _only_part(schema)
-    return (STRING, to_json) if inner is None else _column(inner)
+    return _ANYTHING if inner is None else _form(inner)
 
 
-_STRINGS: Final[Mapping[Any, tuple[ColumnType, Convert]]] = {
-    "date": (DATE, to_date),
-    "date-time": (TIMESTAMP, to_timestamp),
+_STRING: Final = ValueForm(STRING, to_string, same)
+_ANYTHING: Final = ValueForm(STRING, to_json, from_json)
+_NUMBER: Final = ValueForm(DOUBLE, to_double, from_double)
+_STRINGS: Final[Mapping[str, ValueForm]] = {
+    "date": ValueForm(DATE, to_date, from_date),
+    "date-time": ValueForm(TIMESTAMP, to_timestamp, from_timestamp),
 }
-_SIMPLE: Final[Mapping[str, tuple[ColumnType, Convert]]] = {
-    "boolean": (BOOLEAN, to_boolean),
-    "integer": (LONG, to_whole(64)),
-    "number": (DOUBLE, to_double),
+_SIMPLE: Final[Mapping[tuple[str, ...], ValueForm]] = {
+    ("boolean",): ValueForm(BOOLEAN, to_boolean, same),
+    ("integer",): ValueForm(LONG, to_whole(64), same),
+    ("number",): _NUMBER,
+    ("integer", "number"): _NUMBER,
 }
 _OF_VALUES: Final[Mapping[type, str]] = {
     bool: "boolean",
@@ -376,7 +398,7 @@ def _types_of(schema: Any) -> list[str]:
         if "object" in given:
             return []
     types = given if type(given) is list else [given]
-    return [one for one in types if one not in (None, "null")]
+    return sorted({one for one in types if one not in (None, "null")})
 
 
 def _only_part(schema: Any) -> Any:
@@ -388,30 +410,32 @@ def _only_part(schema: Any) -> Any:
     return parts[0] if len(parts) == 1 else None
 
 
-def _object_column(schema: dict[str, Any]) -> tuple[ColumnType, Convert]:
+def _object_form(schema: dict[str, Any]) -> ValueForm:
     properties = schema.get("properties")
     others = schema.get("additionalProperties")
     if properties:
-        return _struct_column(properties, schema.get("required", ()))
+        return _struct_form(properties, schema.get("required", ()))
     if type(others) is dict and others and "patternProperties" not in schema:
-        item, convert = _column(others)
-        return map_of(item), to_map(convert)
-    return STRING, to_json
+        item = _form(others)
+        return ValueForm(map_of(item.type), to_map(item.read), from_map(item.write))
+    return _ANYTHING
 
 
-def _struct_column(properties: dict[str, Any], required: Sequence[str]) -> tuple[ColumnType, Convert]:
+def _struct_form(properties: dict[str, Any], required: Sequence[str]) -> ValueForm:
     columns: list[PayloadColumn] = []
     fields: list[tuple[str, Convert, Any, bool]] = []
+    writes: list[tuple[str, Convert, bool]] = []
     for name, schema in properties.items():
-        kind, convert = _column(schema)
-        columns.append(PayloadColumn(name, kind))
+        form = _form(schema)
+        columns.append(PayloadColumn(name, form.type))
         default = schema.get("default") if type(schema) is dict else None
         try:
-            missing = convert(default)
+            missing = form.read(default)
         except Misfit as error:
             raise SchemaError(f"the default of {name}: {error}") from error
-        fields.append((name, convert, missing, name in required and default is None))
-    return struct_of(tuple(columns)), _to_struct(fields)
+        fields.append((name, form.read, missing, name in required and default is None))
+        writes.append((name, form.write, name in required))
+    return ValueForm(struct_of(tuple(columns)), _to_struct(fields), _from_struct(writes))
 
 
 def _to_struct(fields: list[tuple[str, Convert, Any, bool]]) -> Convert:
@@ -434,5 +458,24 @@ def _to_struct(fields: list[tuple[str, Convert, Any, bool]]) -> Convert:
             else:
                 row[name] = missing
         return row
+
+    return convert
+
+
+def _from_struct(fields: list[tuple[str, Convert, bool]]) -> Convert:
+    """The conversion to objects; a null is left out where it may be."""
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        found = {}
+        for name, of_field, is_required in fields:
+            try:
+                one = of_field(value[name])
+            except Misfit as error:
+                raise Misfit(f"{name}: {error}") from error
+            if one is not None or is_required:
+                found[name] = one
+        return found
 
     return convert

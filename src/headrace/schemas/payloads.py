@@ -42,6 +42,24 @@ class PayloadReader(Protocol):
         """The value of a payload. Raises: Misfit."""
 
 
+class PayloadWriter(Protocol):
+    """A writer of the payloads of one schema."""
+
+    @property
+    def type(self) -> ColumnType:
+        """The type of the values."""
+
+    def write(self, value: Any) -> bytes:
+        """The payload of a value as Arrow gives it. Raises: Misfit."""
+
+
+def payload_writer(schema: SchemaText) -> PayloadWriter:
+    """Make a writer. Raises: SchemaError, also if a package is not installed."""
+    if schema.type == "protobuf":
+        return ProtobufSchema(schema.text, schema.message)
+    return AvroSchema(schema.text) if schema.type == "avro" else JsonSchema(schema.text)
+
+
 class _JsonReader:
     """A reader of JSON that is valid by one of several schemas; its columns are those of the first."""
 

@@ -24,6 +24,7 @@ from headrace.schemas.column_types import (
     ColumnType,
     PayloadColumn,
     TypeCount,
+    ValueForm,
     array_of,
     map_of,
     same,
@@ -52,7 +53,8 @@ class ProtobufSchema:
         from google.protobuf.message import DecodeError
 
         self._error = DecodeError
-        self.type, self._convert = _Columns().message(self._message.DESCRIPTOR, 0)
+        self._form = _Forms().message(self._message.DESCRIPTOR, 0)
+        self.type: Final = self._form.type
 
     def read(self, payload: bytes) -> Any:
         """The value of a payload. Raises: Misfit."""
@@ -64,7 +66,18 @@ class ProtobufSchema:
         missing = message.FindInitializationErrors()
         if missing:
             raise Misfit(f"{missing[0]} is missing")
-        return self._convert(message)
+        return self._form.read(message)
+
+    def write(self, value: Any) -> bytes:
+        """The payload of a value as Arrow gives it. Raises: Misfit."""
+        try:
+            message = self._message(**self._form.write(value))
+        except (TypeError, ValueError, ArithmeticError) as error:  # a number too large, a name of no enum
+            raise Misfit(str(error)) from error
+        missing = message.FindInitializationErrors()
+        if missing:
+            raise Misfit(f"{missing[0]} is missing")
+        return bytes(message.SerializeToString(deterministic=True))
 
 
 def _message_class(text: str, name: str) -> Any:
@@ -90,24 +103,32 @@ def _message_class(text: str, name: str) -> Any:
     return message_factory.GetMessageClass(found)
 
 
-def _simple() -> Mapping[int, tuple[ColumnType, Convert]]:
-    """The types of fields that are values, by their numbers in a descriptor."""
+def _same(kind: ColumnType) -> ValueForm:
+    return ValueForm(kind, same, same)
+
+
+def _simple() -> Mapping[int, ValueForm]:
+    """The forms of fields that are values, by the numbers of their types in a descriptor."""
     from google.protobuf.descriptor import FieldDescriptor as Field
 
     return {
-        Field.TYPE_DOUBLE: (DOUBLE, same),
-        Field.TYPE_FLOAT: (FLOAT, same),
-        Field.TYPE_BOOL: (BOOLEAN, same),
-        Field.TYPE_STRING: (STRING, same),
-        Field.TYPE_BYTES: (BINARY, same),
-        **dict.fromkeys((Field.TYPE_INT32, Field.TYPE_SINT32, Field.TYPE_SFIXED32), (INT, same)),
-        **dict.fromkeys((Field.TYPE_UINT32, Field.TYPE_FIXED32), (LONG, same)),
-        **dict.fromkeys((Field.TYPE_INT64, Field.TYPE_SINT64, Field.TYPE_SFIXED64), (LONG, same)),
-        **dict.fromkeys((Field.TYPE_UINT64, Field.TYPE_FIXED64), (_UINT64, Decimal)),
+        Field.TYPE_DOUBLE: _same(DOUBLE),
+        Field.TYPE_FLOAT: _same(FLOAT),
+        Field.TYPE_BOOL: _same(BOOLEAN),
+        Field.TYPE_STRING: _same(STRING),
+        Field.TYPE_BYTES: _same(BINARY),
+        **dict.fromkeys((Field.TYPE_INT32, Field.TYPE_SINT32, Field.TYPE_SFIXED32), _same(INT)),
+        **dict.fromkeys((Field.TYPE_UINT32, Field.TYPE_FIXED32), _same(LONG)),
+        **dict.fromkeys((Field.TYPE_INT64, Field.TYPE_SINT64, Field.TYPE_SFIXED64), _same(LONG)),
+        **dict.fromkeys((Field.TYPE_UINT64, Field.TYPE_FIXED64), ValueForm(_UINT64, Decimal, _from_uint64)),
     }
 
 
-class _Columns:
+def _from_uint64(value: Any) -> Any:
+    return None if value is None else int(value)
+
+
+class _Forms:
     """A reader of one message's descriptor. Raises, from every method: SchemaError."""
 
     def __init__(self) -> None:
@@ -115,39 +136,51 @@ class _Columns:
         self._count = TypeCount()
         self._within: list[str] = []
 
-    def message(self, descriptor: Any, depth: int) -> tuple[ColumnType, Convert]:
-        """The column of a message, and the conversion of messages."""
+    def message(self, descriptor: Any, depth: int) -> ValueForm:
+        """The form of a message."""
         self._count.add(depth)
         name = descriptor.full_name
         if name == _TIMESTAMP:
-            return TIMESTAMP, _to_timestamp
+            return ValueForm(TIMESTAMP, _to_timestamp, _from_timestamp)
         if name in self._within:
             raise SchemaError(f"message {name} contains itself: recursion is not supported")
         self._within.append(name)
-        fields = [(field, *self._field(field, depth + 1)) for field in descriptor.fields]
+        fields = [(field, self._field(field, depth + 1)) for field in descriptor.fields]
         self._within.pop()
-        columns = tuple(PayloadColumn(field.name, kind) for field, kind, _ in fields)
-        converts = [(field.name, field.has_presence, convert) for field, _, convert in fields]
-        return struct_of(columns), _to_struct(converts)
+        columns = tuple(PayloadColumn(field.name, form.type) for field, form in fields)
+        reads = [(field.name, field.has_presence, form.read) for field, form in fields]
+        return ValueForm(struct_of(columns), _to_struct(reads), _from_struct(fields))
 
-    def _field(self, field: Any, depth: int) -> tuple[ColumnType, Convert]:
+    def _field(self, field: Any, depth: int) -> ValueForm:
         if not field.is_repeated:
             return self._value(field, depth)
         entry = field.message_type
         if entry is not None and entry.GetOptions().map_entry:
-            key, to_key = self._value(entry.fields_by_name["key"], depth)
-            value, to_value = self._value(entry.fields_by_name["value"], depth)
-            return map_of(value, key), lambda items: [(to_key(one), to_value(items[one])) for one in items]
-        item, to_item = self._value(field, depth)
-        return array_of(item), list if to_item is same else lambda items: [to_item(one) for one in items]
+            key = self._value(entry.fields_by_name["key"], depth)
+            value = self._value(entry.fields_by_name["value"], depth)
+            return ValueForm(
+                map_of(value.type, key.type),
+                lambda items: [(key.read(one), value.read(items[one])) for one in items],
+                lambda pairs: pairs and {key.write(one): value.write(of) for one, of in pairs},
+            )
+        item = self._value(field, depth)
+        return ValueForm(
+            array_of(item.type),
+            lambda items: [item.read(one) for one in items],
+            lambda items: items and [item.write(one) for one in items],
+        )
 
-    def _value(self, field: Any, depth: int) -> tuple[ColumnType, Convert]:
+    def _value(self, field: Any, depth: int) -> ValueForm:
         self._count.add(depth)
         if field.message_type is not None:
             return self.message(field.message_type, depth)
         if field.enum_type is not None:
             names = field.enum_type.values_by_number
-            return STRING, lambda number: names[number].name if number in names else str(number)
+            return ValueForm(
+                STRING,
+                lambda number: names[number].name if number in names else str(number),
+                lambda text: int(text) if text and text.lstrip("-").isdigit() else text,
+            )
         return self._simple[field.type]
 
 
@@ -161,8 +194,25 @@ def _to_struct(fields: list[tuple[str, bool, Convert]]) -> Convert:
     return convert
 
 
+def _from_struct(fields: list[tuple[Any, ValueForm]]) -> Convert:
+    """The conversion to what a message is made with: fields that are not null."""
+    writes = [(field.name, form.write) for field, form in fields]
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        return {name: write(value[name]) for name, write in writes if value[name] is not None}
+
+    return convert
+
+
 def _to_timestamp(message: Any) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
     except OverflowError as error:
         raise Misfit("a timestamp outside of the years 1 to 9999") from error
+
+
+def _from_timestamp(value: datetime) -> dict[str, int]:
+    seconds, rest = divmod(value - _EPOCH, timedelta(seconds=1))
+    return {"seconds": seconds, "nanos": rest.microseconds * 1000}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -32,10 +32,12 @@ from headrace.client.retries import Patience
 from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError
 from headrace.spark.errors import OptionError, RowError, SinkError
+from headrace.spark.jetstream_link import JetStreamLink
 from headrace.spark.sink_ledger import BatchLedger
 from headrace.spark.sink_options import Guarantee, SinkTarget
 from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, check_sink_columns, chosen
 from headrace.spark.stored_link import Idle
+from headrace.spark.typed_payloads import payloads_of
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
@@ -395,16 +397,31 @@ def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -
     """A checked writer. Raises: OptionError."""
     if overwrite:
         raise OptionError(f'{options.title} cannot be overwritten, only appended to: use mode("append")')
-    check_sink_columns(schema, options)
-    return NatsBatchWriter(options)
+    return NatsBatchWriter(_checked(options, schema))
 
 
 def stream_writer(options: SinkOptions, schema: StructType) -> NatsStreamWriter:
     """A checked writer. Raises: OptionError."""
     if options.write_id is not None:
         raise OptionError("option writeId is for df.write; a streaming query is known by its checkpoint")
+    return NatsStreamWriter(_checked(options, schema))
+
+
+def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
+    """The options, with the schema of the stream where a frame without payloads needs it.
+
+    Raises: OptionError if the frame cannot be written; StoredStreamError.
+    """
+    if options.target is SinkTarget.STREAM and "data" not in schema.names:
+        connecting = replace(options.server.connecting, jetstream_api=options.api_prefix)
+        link = JetStreamLink(replace(options.server, connecting=connecting))
+        state = link.state(options.name or "")
+        metadata = {} if state is None else state.metadata
+        filters = (options.subject,) if options.subject else ()
+        found = payloads_of({options.name or "": metadata}, filters, is_asked_for=False)
+        options = replace(options, payloads=found)
     check_sink_columns(schema, options)
-    return NatsStreamWriter(options)
+    return options
 
 
 def _context() -> TaskContext:

@@ -21,6 +21,8 @@ from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.spark.typed_payloads import StreamPayloads
+
 DEFAULT_BUCKET: Final = "headrace_spark"
 
 _STREAMS: Final = ("stream",)
@@ -212,6 +214,8 @@ class SinkOptions:
         read=_literal,
     )
     server: SourceOptions = field(default_factory=SourceOptions)
+    payloads: StreamPayloads | None = None
+    """The schema of the stream, for a frame that has the fields of payloads instead of column `data`."""
 
     @property
     def title(self) -> str:

@@ -32,6 +32,7 @@ from headrace.client.pipeline import MessageColumns
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.schema import COLUMNS, CORRUPT
 from headrace.spark.sink_options import Guarantee, MalformedRows, SinkTarget
+from headrace.spark.typed_payloads import TypedEncoder
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from headrace.spark.sink_options import SinkOptions
+    from headrace.spark.typed_payloads import StreamPayloads
 
 _FIRST_LINE: Final = len(b"NATS/1.0\r\n")
 _ID_BLOCK: Final = len(b"NATS/1.0\r\nNats-Msg-Id: \r\n\r\n")
@@ -97,14 +99,24 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
     kinds = {field.name: field.dataType for field in schema}
     keys = {name: key_path(name, schema.names) for name in options.key_columns}
     used = {path[0] for path in keys.values()}
-    if "data" not in kinds:
-        raise OptionError("column data is missing: it holds the payload, binary or string")
+    typed = {} if options.payloads is None else _typed_kinds(options.payloads)
+    if "data" not in kinds and not typed.keys() & kinds.keys():
+        raise OptionError(
+            "column data is missing: it holds the payload, binary or string; only fields of one schema that "
+            "the stream says for all that is written (docs/schemas.md) can take its place"
+        )
+    own = COLUMNS.names if typed else [*COLUMNS.names, CORRUPT.name]  # what did not fit has no fields
     fixed = options.name if options.target is SinkTarget.CHANNEL else options.subject
     if fixed is None and "subject" not in kinds:
         raise OptionError("column subject is missing, and option subject is not set")
     for name, kind in kinds.items():
         _check_type(name, kind)
-        known = name in (*COLUMNS.names, CORRUPT.name, options.id_column) or name in used
+        if name in typed and kind.simpleString() != typed[name].simpleString():
+            raise OptionError(
+                f"column {name} has type {kind.simpleString()}, and the stream's schema says "
+                f"{typed[name].simpleString()}; cast it in the query"
+            )
+        known = name in (*own, *typed, options.id_column) or name in used
         if not known:
             raise OptionError(
                 f"column {name!r} is not one of subject, data, headers, reply, and of no option: leave it out"
@@ -149,6 +161,11 @@ def _check_key(name: str, path: Sequence[str], schema: StructType) -> None:
     )
 
 
+def _typed_kinds(payloads: StreamPayloads) -> dict[str, DataType]:
+    """The types of the columns that are fields of the payload."""
+    return {field.name: field.dataType for field in payloads.columns() if field != CORRUPT}
+
+
 def _check_type(name: str, kind: DataType) -> None:
     text = ArrayType(StringType())
     allowed: dict[str, tuple[DataType, ...]] = {
@@ -174,6 +191,7 @@ class RowReader:
         self._subjects: dict[bytes, str | None] = {}
         self._keys: set[bytes] = set()
         self._row = 0
+        self._typed = None if options.payloads is None else TypedEncoder(options.payloads)
         self.dropped = 0
 
     def read(self, batch: pa.RecordBatch) -> MessageColumns:
@@ -205,6 +223,11 @@ class RowReader:
         return chosen(columns, [row for row in range(len(columns)) if row not in bad])
 
     def _payloads(self, batch: pa.RecordBatch, bad: dict[int, str]) -> list[bytes]:
+        if self._typed is not None:
+            payloads, misfits = self._typed.encode(batch)
+            for row, reason in misfits.items():
+                bad.setdefault(row, f"the row does not fit the stream's schema: {reason}")
+            return payloads
         column = batch.column("data")
         if column.null_count:
             _note(bad, column, "column data is null")

@@ -1,4 +1,4 @@
-"""Typed columns of streams that say what their payloads are: which schema a read has, and its rows.
+"""Typed columns of streams that say what their payloads are: which schema a read has, rows and payloads.
 
 The columns are settled when a frame is made. Tasks look at the stream's metadata once more, so that a query
 goes on when its stream gets a newer schema: such payloads are resolved to the columns that it has.
@@ -15,9 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from headrace.schemas.arrow import arrow_type, column_values, table_columns
-from headrace.schemas.errors import SchemaError
+from headrace.schemas.errors import Misfit, SchemaError
 from headrace.schemas.metadata import SCHEMA, read_schemas
-from headrace.schemas.payloads import payload_reader
+from headrace.schemas.payloads import payload_reader, payload_writer
 from headrace.spark.errors import OptionError, StoredStreamError, ValueFormatError
 from headrace.spark.schema import COLUMNS, CORRUPT, arrow_schema
 from headrace.subjects.grammar import is_subset, matches, overlaps
@@ -149,6 +149,30 @@ class TypedDecoder:
             payload if matches(pattern, subject.encode()) else None
             for subject, payload in zip(subjects, payloads, strict=True)
         ]
+
+
+class TypedEncoder:
+    """Makes payloads of rows that have the typed columns."""
+
+    def __init__(self, payloads: StreamPayloads) -> None:
+        self._writer = payload_writer(payloads.schema)
+        self._columns = table_columns(self._writer.type, COLUMNS.names)
+
+    def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes], dict[int, str]]:
+        """The payloads of rows, and why some rows have none. A column that is missing is null."""
+        given = {
+            one.field: batch.column(one.name).to_pylist() if one.name in batch.schema.names else None
+            for one in self._columns
+        }
+        payloads, misfits = [], {}
+        for row in range(batch.num_rows):
+            values = {name: None if column is None else column[row] for name, column in given.items()}
+            try:
+                payloads.append(self._writer.write(values.get(None, values)))
+            except Misfit as error:
+                payloads.append(b"")
+                misfits[row] = str(error)
+        return payloads, misfits
 
 
 def _newest(payloads: StreamPayloads, metadata: Mapping[str, str]) -> SchemaText | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
 from headrace.client.jetstream import StreamBatch
 from headrace.schemas import metadata
-from headrace.spark.errors import OptionError, StoredStreamError, ValueFormatError
+from headrace.spark.errors import OptionError, RowError, StoredStreamError, ValueFormatError
 from headrace.spark.options import read_options
 from headrace.spark.schema import COLUMNS, stored_record_batch
+from headrace.spark.sink_options import SinkOptions, read_sink_options
+from headrace.spark.sink_rows import PublishLimits, RowReader, RowsIdentity, check_sink_columns
 from headrace.spark.typed_payloads import StreamPayloads, TypedDecoder, payloads_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 pytest.importorskip("fastjsonschema")
 
@@ -194,3 +195,52 @@ def test_payloads_travel_to_executors() -> None:
     one = payloads_of({"S": PLAIN}, (), is_asked_for=True)
     assert isinstance(one, StreamPayloads)
     assert pickle.loads(pickle.dumps(one)) == one
+
+
+# -- writing
+
+
+def sink(entries: dict[str, str] = PLAIN, **given: str) -> SinkOptions:
+    options = read_sink_options({"stream": "S", "positionalIds": "true", "subject": "o.eu.a", **given})
+    return replace(options, payloads=payloads_of({"S": entries}, (), is_asked_for=True))
+
+
+def row_reader(options: SinkOptions) -> RowReader:
+    return RowReader(options, RowsIdentity("w", 0, 0), PublishLimits(1000))
+
+
+def test_rows_with_the_fields_of_a_schema_are_written_as_payloads() -> None:
+    options = sink()
+    check_sink_columns(StructType().add("id", "long").add("value_subject", "string"), options)
+    batch = pa.record_batch({"value_subject": ["s", None], "id": pa.array([1, 2])})
+    assert row_reader(options).read(batch).payloads == [b'{"id":1,"subject":"s"}', b'{"id":2}']
+
+
+def test_a_row_that_does_not_fit_is_malformed() -> None:
+    batch = pa.record_batch({"id": pa.array([1, None, 3])})
+    with pytest.raises(
+        RowError, match="row 1 of partition 0: the row does not fit the stream's schema: data"
+    ):
+        row_reader(sink()).read(batch)
+    rows = row_reader(sink(mode="dropmalformed"))
+    assert rows.read(batch).payloads == [b'{"id":1}', b'{"id":3}']
+    assert rows.dropped == 1
+
+
+def test_a_value_that_is_no_structure_is_written() -> None:
+    batch = pa.record_batch({"value": ["a", "b"]})
+    assert row_reader(sink(metadata(OTHER))).read(batch).payloads == [b'"a"', b'"b"']
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        (StructType().add("note", "string"), "column data is missing"),
+        (StructType().add("id", "string"), "column id has type string, and the stream's schema says bigint"),
+        (StructType().add("id", "long").add("note", "string"), "column 'note' is not one of"),
+        (StructType().add("id", "long").add("_corrupt_record", "binary"), "'_corrupt_record' is not one of"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_schema_are_refused(columns: StructType, text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        check_sink_columns(columns, sink())
