@@ -138,6 +138,22 @@ def test_server_is_started_at_a_free_port_and_ends_with_the_reader(tmp_path: Pat
     assert reader.server.process.poll() == 0
 
 
+def test_file_is_continued(tmp_path: Path) -> None:
+    parts = ("# a.py\nx = 1\n", "# a.py, continued\nprint(x)\n")
+
+    read(tmp_path, *(("python", text) for text in parts), ("console", "$ python a.py\n1\n"))
+
+    assert (tmp_path / "reader" / "a.py").read_text() == "\n".join(parts)
+
+
+@pytest.mark.parametrize("texts", [["# a.py, continued\n"], ["# a.py\n", "# a.py\n"]])
+def test_file_that_is_not_there_is_not_continued_and_one_that_is_not_saved_again(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    with pytest.raises(AssertionError, match=r"a\.py is there"):
+        read(tmp_path, *(("python", text) for text in texts))
+
+
 @pytest.mark.parametrize("program", ["headrace serve", "nats-server"])
 def test_server_is_ended_where_the_document_says_so(tmp_path: Path, program: str) -> None:
     with Reader(tmp_path) as reader:

@@ -21,6 +21,7 @@ DOCUMENTS = (
     pytest.param("docs/guide.md", marks=in_turn("guide")),
     "docs/kafka.md",
     pytest.param("docs/pipelines.md", marks=in_turn("pipelines")),
+    pytest.param("docs/spark.md", marks=in_turn("Spark's page")),
     "docs/stan-to-jetstream.md",
     "docs/tables.md",
     "docs/backup.md",

@@ -20,6 +20,7 @@ DEAREST: Final = (
     "demo",
     "notebook",
     "guide",
+    "Spark's page",
     "schemas",
     "pipelines",
 )

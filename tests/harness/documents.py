@@ -1,10 +1,11 @@
 """Documents as their readers use them: blocks are copied in order into an empty directory, and what comes out
 is compared with what the document shows.
 
-A block that begins with a comment `# name.py` or `-- name.sql` is saved as that file; other Python blocks are
-run. A console block has commands behind `$ `, each with what it prints on standard output, or if that is
-nothing on standard error (a server: in its log). In that, `…` is any text of a line, and a line of `…` alone
-is any lines. A line `^C` ends the server. A block behind a line `<!-- not run: reason -->` is left out.
+A block that begins with a comment `# name.py` or `-- name.sql` is saved as that file, one that begins with
+`# name.py, continued` is put behind what the file has; other Python blocks are run. A console block has
+commands behind `$ `, each with what it prints on standard output, or if that is nothing on standard error
+(a server: in its log). In that, `…` is any text of a line, and a line of `…` alone is any lines. A line
+`^C` ends the server. A block behind a line `<!-- not run: reason -->` is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FENCE: Final = re.compile(
     r"(?P<left_out>^<!-- not run: [^\n]+ -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-_NAME: Final = re.compile(r"(?:#|--) ([\w-]+\.\w+)\n")
+_NAME: Final = re.compile(r"(?:#|--) ([\w-]+\.\w+)(, continued)?\n")
 _PORT: Final = "4222"
 """Where the servers of all documents listen."""
 _NO_SERVER: Final = frozenset(("-t", "-v", "-h", "--help", "--signal"))
@@ -59,6 +60,12 @@ class Block:
         """The file that a reader saves the block as."""
         found = _NAME.match(self.text)
         return found.group(1) if found else None
+
+    @property
+    def is_continued(self) -> bool:
+        """True if the block goes on with a file that there is."""
+        found = _NAME.match(self.text)
+        return found is not None and found.group(2) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +152,14 @@ class Reader:
             for command in commands(block.text):
                 self._enter(command)
         elif block.name is not None:
-            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+            self._save(self.folder / block.name, block)
         elif block.language == "python":
             self._run(["python", "-c", block.text], "")
+
+    def _save(self, file: Path, block: Block) -> None:
+        assert file.exists() == block.is_continued, f"{file.name} is there: {file.exists()}"
+        with file.open("a", encoding="utf-8") as out:
+            out.write(f"\n{block.text}" if block.is_continued else block.text)
 
     def _enter(self, command: Command) -> None:
         match command.words:
