@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from harness.js_account import SECOND, Place
 from headrace.errors import StorageError
+from headrace.jetstream.stream.retries import LogRetries
 from headrace.jetstream.stream.stream import log_limits
 from headrace.log.memory import MemoryLog
 from headrace.log.store import FileStore
@@ -16,6 +19,8 @@ from headrace.protocol.jetstream import headers as block
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.log.port import Limits
 
 ROLLUP = block.added(b"", (b"Nats-Rollup", b"sub"))
@@ -167,6 +172,40 @@ def test_a_consumer_that_is_removed_stays_so(failures: int) -> None:
         if calls < call:
             return
     pytest.fail("the removal makes more calls than were tried")
+
+
+def test_of_work_that_a_disk_refuses_one_is_tried_at_a_time_and_none_is_in_the_way_of_others() -> None:
+    tried: list[str] = []
+    timers: list[Callable[[], object]] = []
+    notes: list[str] = []
+    stream: Any = SimpleNamespace(name="S", is_closed=False)
+    effects: Any = SimpleNamespace(
+        later=lambda _seconds, function: timers.append(function),
+        note=SimpleNamespace(error=lambda text, *arguments: notes.append(text % arguments)),
+    )
+    refused = {"a", "b", "c"}
+
+    def work(name: str) -> None:
+        tried.append(name)
+        if name in refused:
+            raise StorageError("disk on fire")
+
+    retries = LogRetries(stream, effects)
+    for name in ("a", "b", "c"):
+        retries.do(name, partial(work, name))
+    assert notes == [f"stream S: {name} failed: disk on fire" for name in ("a", "b", "c")]
+    tried.clear()
+    for _ in range(4):
+        (timer,) = timers
+        timers.clear()
+        timer()
+    assert tried == ["a", "b", "c", "a"]
+    refused -= {"b", "c"}
+    timers.pop()()
+    assert tried[4:] == ["b", "c", "a"]
+    stream.is_closed = True
+    timers.pop()()
+    assert (tried[7:], timers) == ([], [])
 
 
 class _LimitsFail(MemoryLog):

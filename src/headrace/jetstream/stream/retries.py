@@ -41,6 +41,10 @@ class LogRetries:
 
     def _again(self) -> None:
         failed, self._failed = self._failed, []
-        if not self._stream.is_closed:
-            for what, work in failed:
-                self.do(what, work)
+        if self._stream.is_closed:
+            return
+        for place, (what, work) in enumerate(failed, 1):
+            self.do(what, work)
+            if self._failed:  # one try is enough for now; the next begins with another
+                self._failed = failed[place:] + self._failed
+                return
