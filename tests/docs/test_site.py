@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +65,23 @@ def test_every_decision_is_listed_by_its_title() -> None:
 
     assert "\n- [0002. Layers point one way, and a test says so](0002-layers.md)\n" in listed
     assert listed.count("\n- ") == len(list((ROOT / "docs" / "adr").glob("*.md")))
+
+
+@pytest.mark.parametrize(
+    "package", ["", ".testing", ".client.stan", ".spark", ".pipelines", ".tables", ".schemas", ".checkpoints"]
+)
+def test_reference_has_every_public_name(package: str) -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    named = {target.rpartition(".")[2] for target in re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE)}
+    for members in re.findall(r"^      members: \[(.*)\]$", pages, re.MULTILINE):
+        named.update(members.split(", "))
+
+    source = (ROOT / "src" / f"headrace{package}".replace(".", "/") / "__init__.py").read_text(
+        encoding="utf-8"
+    )
+    names = re.search(r"^__all__ = (\[.*?\])$", source, re.DOTALL | re.MULTILINE)
+    assert names is not None
+    assert not set(ast.literal_eval(names.group(1))) - named - {"__version__"}
 
 
 @pytest.mark.parametrize(

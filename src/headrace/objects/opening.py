@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def open_store(location: str, **options: Any) -> ObjectStore:
-    """A directory, or with obstore a URL.
+    """Open a directory, or the place of a URL such as `s3://bucket/prefix`, as a store of objects.
+
+    A URL needs obstore, to which `options` go. Nothing is asked of the store yet.
 
     Raises: UnsupportedError without obstore, StoreError for a URL or options that it does not know,
     ValueError for options of a directory.

@@ -39,7 +39,9 @@ _VERSION: Final = re.compile(r"([0-9]{20})\.json")
 
 
 class Table:
-    """One table. `clock`: ns since 1970 UTC. Nothing is asked of the store before a method is called.
+    """The table of one stream, in a store that `open_store` gives.
+
+    Nothing is asked of the store before a method is called. `clock`: ns since 1970 UTC.
 
     Methods raise StoreError, and TableDamaged for a manifest that is not one.
     """
