@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +24,13 @@ ROOT_PAGES: Final = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-reports.md",
     "THREAT_MODEL.md": "threat-model.md",
 }
 """Documents of the root, and their pages."""
+
+_PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_FILES: Final = f"{_PROJECT['urls']['Source']}/blob/main"
 
 DECISIONS: Final = "adr/index.md"
 
@@ -40,7 +45,7 @@ def linked(markdown: str, source: str, page: str) -> str:
     """Return a document with its links as they are on the site.
 
     `source` is its path in the repository, `page` that on the site. A link that shows the name of a document
-    shows its title; a link to a file that is no page becomes its text.
+    shows its title. One to a file that is no page leads to the repository.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -51,7 +56,7 @@ def linked(markdown: str, source: str, page: str) -> str:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         there = _page_of(file)
         if there is None:
-            return text
+            return f"{mark}[{text}]({_FILES}/{file})"
         if text in (path, file) and file.endswith(".md"):
             text = _title(file)
         there = posixpath.relpath(there, posixpath.dirname(page) or ".")

@@ -25,6 +25,7 @@ def loaded(name: str) -> Any:
 
 
 HOOKS = loaded("site_hooks")
+FILES = "https://github.com/headrace/headrace/blob/main"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,12 @@ HOOKS = loaded("site_hooks")
         ("docs/security.md", "security.md", "[x](../THREAT_MODEL.md)", "[x](threat-model.md)"),
         ("docs/api/spark.md", "api/spark.md", "[x](../../README.md#more)", "[x](../index.md#more)"),
         ("docs/adr/0001-x.md", "adr/0001-x.md", "[x](../spark.md)", "[x](../spark.md)"),
-        ("docs/spark.md", "spark.md", "[`job.py`](../src/headrace/demo/job.py)", "`job.py`"),
+        (
+            "docs/spark.md",
+            "spark.md",
+            "[`job.py`](../src/demo/job.py)",
+            f"[`job.py`]({FILES}/src/demo/job.py)",
+        ),
         ("docs/spark.md", "spark.md", "[below](#options)", "[below](#options)"),
         ("docs/spark.md", "spark.md", "[NATS](https://nats.io)", "[NATS](https://nats.io)"),
     ],
