@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import threading
 import time
 from base64 import b64decode
@@ -292,6 +293,20 @@ def test_archive_then_replay_at_a_rate(spark: SparkSession, server: Server, tmp_
         assert out + int(lag) == 300  # what is still to come
     assert out == 300
     assert sorted(int(data) for (data,) in rows(tmp_path / "out", "data")) == list(range(300))
+
+
+def test_a_table_of_another_checkpoint_is_not_written_into(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Spark would take the new batches for those that the folder has, and leave them out."""
+    publish(server.url, "ORDERS", [b"1"])
+    run_starter("archive", tmp_path, spark, {"url": server.url})
+    publish(server.url, "ORDERS", [b"2"])
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(ConfigError, match="orders has 1 micro-batches of another checkpoint"):
+        run_starter("archive", tmp_path, spark, {"url": server.url})
+    run_starter("archive", tmp_path, spark, {"url": server.url, "table": "tables/again"})
+    assert rows(tmp_path / "tables" / "again", "data") == [(b"1",), (b"2",)]
 
 
 def test_aggregate_counts_and_keeps_what_is_no_json(

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from pipeline_runs import publish_to_channel
 from pyspark.errors import StreamingQueryException
 
 from harness import depth
@@ -219,6 +220,24 @@ def test_restart_with_wrong_credentials_and_without_server_is_refused(
     assert text.startswith(f"cannot read channel a of cluster mine at {given['url']}: cannot connect to ")
     assert text.endswith(" (tried for 0.2 s, option reconnectTimeout)")
     assert sequences(spark, tmp_path) == list(range(1, 21))
+
+
+def test_query_of_a_channel_goes_on_as_one_of_its_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """With a checkpoint and a folder of its own: of the old folder Spark leaves out the batches it has."""
+    streaming = StreamingOptions(
+        store_type="FILE", directory=str(tmp_path / "stan"), adopt={"orders": "ORDERS"}
+    )
+    before, after, mixed = (tmp_path / name for name in ("before", "after", "mixed"))
+    with Server(streaming=streaming, jetstream=True) as server:
+        publish_to_channel(server, "orders", [b"x"] * 4)
+        run(only_sequences(read(spark, {"url": server.url, "channel": "orders"})), before)
+        with connect(server.url) as connection:
+            connection.request("orders", b"x")
+            connection.request("orders", b"x")
+        moved = {"url": server.url, "stream": "ORDERS", "startingOffsets": '{"ORDERS": 5}'}
+        run(only_sequences(read(spark, moved)), after)
+        run(only_sequences(read(spark, moved)), mixed, path=str(before / "table"))
+    assert [sequences(spark, folder) for folder in (before, after)] == [[1, 2, 3, 4], [5, 6]]
 
 
 def test_restart_of_a_sink_that_met_a_wrong_type_and_a_message_that_is_too_large(

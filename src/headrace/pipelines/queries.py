@@ -8,6 +8,7 @@ after each micro-batch, and `update` into NATS, which Spark does not have for si
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.conf.problems import shown
@@ -15,6 +16,7 @@ from headrace.errors import ConfigError, ConfigProblem
 from headrace.pipelines.functions import find_function
 from headrace.pipelines.plan import reason
 from headrace.pipelines.spec import NATS, OutputMode, Trigger
+from headrace.pipelines.table_files import FILE_LOG, newest_batch
 from headrace.spark.query_state import WRITTEN
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def start(spec: Spec, sink: Sink, frame: DataFrame) -> StreamingQuery:
     Rows for a function are not counted: it may look at them as often as it likes.
     Raises: ConfigError if Spark refuses it.
     """
+    _check_folder(spec, sink)
     if sink.python is None:
         from pyspark.sql.functions import count, lit
 
@@ -48,6 +51,24 @@ def start(spec: Spec, sink: Sink, frame: DataFrame) -> StreamingQuery:
         raise _refused(sink, f"mode: {mode.value} is for tables, its rows are a stream")
     query: StreamingQuery = _attempt(sink, lambda: _start(spec, sink, writer, mode))
     return query
+
+
+def _check_folder(spec: Spec, sink: Sink) -> None:
+    """Check that a folder of files is not that of another checkpoint: Spark's file sink passes over the
+    micro-batches that the folder has by number, and would lose the first ones of this query.
+
+    Raises: ConfigError. Only folders and checkpoints of this machine are looked at.
+    """
+    path = sink.options.get("path")
+    if path is None or sink.mode is OutputMode.OVERWRITE or ":/" in path or ":/" in spec.checkpoint:
+        return
+    written = newest_batch(Path(path) / FILE_LOG)
+    if written > newest_batch(Path(spec.checkpoint) / sink.name / "offsets"):
+        raise _refused(
+            sink,
+            f"{path} has {written + 1} micro-batches of another checkpoint, and Spark would leave out as "
+            "many of this one: give path: another folder, or move that one away",
+        )
 
 
 def _start(spec: Spec, sink: Sink, writer: DataStreamWriter, mode: OutputMode) -> StreamingQuery:

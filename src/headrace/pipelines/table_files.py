@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 BATCH_ROWS: Final = 10_000
+FILE_LOG: Final = "_spark_metadata"
+"""The log that Spark's file sink keeps in its folder: the good files of each micro-batch."""
 
 
 class TableReplayError(HeadraceError):
@@ -149,16 +151,27 @@ def _dataset(paths: list[str], folder: str) -> ds.Dataset:
     )
 
 
+def newest_batch(log: Path) -> int:
+    """The newest micro-batch in a log of Spark's, whose files have numbers as names; -1 if there is none."""
+    return max(_batches(log), default=-1)
+
+
+def _batches(log: Path) -> dict[int, Path]:
+    """Return the files of a log of Spark's by the number of their micro-batch; none if there is no log."""
+    if not log.is_dir():
+        return {}
+    found = ((path.name.removesuffix(".compact"), path) for path in log.iterdir())
+    return {int(number): path for number, path in found if number.isdecimal()}
+
+
 def _good_files(folder: Path) -> list[Path]:
     if (folder / OWN).is_dir():
         return [Path(path) for path in Table(open_store(str(folder))).locations()]
-    log = folder / "_spark_metadata"
+    log = folder / FILE_LOG
     if not log.is_dir():
         found = folder.rglob("*.parquet")
         return sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
-    entries = {
-        int(path.name.split(".")[0]): path for path in log.iterdir() if path.name.split(".")[0].isdecimal()
-    }
+    entries = _batches(log)
     compacts = [number for number, path in entries.items() if path.name.endswith(".compact")]
     begin = max(compacts, default=0)
     good: list[Path] = []

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
-from headrace.pipelines.table_files import TableReplayError, open_table, read_rows
+from headrace.pipelines.table_files import TableReplayError, newest_batch, open_table, read_rows
 from headrace.pipelines.table_replay import ReplayReader, TableReplay, read_replay_options
 from headrace.tables import Table, open_store
 from headrace.tables.archive import archive
@@ -94,6 +94,13 @@ def test_only_files_in_sparks_list_are_rows(tmp_path: Path) -> None:
     (log / "3").write_text("v9\n")
     with pytest.raises(TableReplayError, match="begins with 'v9', not v1"):
         numbers(tmp_path, 0, 10)
+
+
+def test_newest_batch_is_the_highest_number_in_a_log_of_sparks(tmp_path: Path) -> None:
+    assert newest_batch(tmp_path / "none") == -1
+    for name in ("9", "10.compact", ".12.crc", "11.tmp", "x"):
+        (tmp_path / name).touch()
+    assert newest_batch(tmp_path) == 10
 
 
 def test_columns_of_partitions_are_columns(tmp_path: Path) -> None:
