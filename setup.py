@@ -101,9 +101,16 @@ _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?!https?:|#)(?P<target>
 class BuildModules(build_ext):
     """Translates and compiles as many modules at once as there are processors."""
 
+    keeps_symbols = debug or sanitize
+
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or PROCESSORS
+
+    def run(self) -> None:
+        # Here, since setuptools forgets meanwhile that modules go beside their sources.
+        self.keeps_symbols = self.keeps_symbols or self.inplace or self.editable_mode
+        super().run()
 
     def build_extensions(self) -> None:
         """Only here are modules translated: an sdist has none of the C, and takes seconds."""
@@ -115,10 +122,9 @@ class BuildModules(build_ext):
             nthreads=self.parallel,
         )
         sources = {extension.name: extension.sources for extension in translated}
-        is_for_a_wheel = not (self.inplace or debug or sanitize)
         for extension in self.extensions:
             extension.sources = sources[extension.name]
-            if is_for_a_wheel:
+            if not self.keeps_symbols:
                 extension.extra_compile_args = [*extension.extra_compile_args, "-g0"]
                 extension.extra_link_args = [*extension.extra_link_args, "-Wl,-s"]
         super().build_extensions()
