@@ -25,7 +25,9 @@ from headrace.protocol.columns import Columns
 from headrace.subjects.grammar import matches
 from headrace.tables.archive import archive_and_merge
 from headrace.tables.files import FileLimits
-from headrace.tables.open import is_meant, table_name
+from headrace.tables.latest import archive_latest
+from headrace.tables.manifest import TableKind
+from headrace.tables.open import KEY_VALUE, is_meant, table_name, table_place
 from headrace.tables.source import SourceBatch, SourceState
 from headrace.tables.table import Table
 
@@ -69,13 +71,14 @@ class StoredLogs(Protocol):
 class ArchivedStream(Struct, frozen=True):
     """A stream that is archived: its name in its service, its own, and what log lines call it.
 
-    `place`: of its table, below that of all tables.
+    `place`: of its table, below that of all tables. `kind`: what its table has.
     """
 
     key: bytes
     stream: str
     title: str
     place: str
+    kind: TableKind = TableKind.MESSAGES
 
 
 class Ask(Protocol):
@@ -104,6 +107,11 @@ def archived_streams(options: StreamArchiveOptions) -> Choose:
 
     Tables of the account `$G` are in the place itself, those of another in a directory of its name.
     """
+    wanted = {
+        TableKind.MESSAGES: options.streams,
+        TableKind.LATEST: tuple(f"{KEY_VALUE}{name}" for name in options.buckets),
+        TableKind.HISTORY: tuple(f"{KEY_VALUE}{name}" for name in options.bucket_histories),
+    }
 
     def chosen(names: Iterable[bytes]) -> list[ArchivedStream]:
         found = []
@@ -111,10 +119,12 @@ def archived_streams(options: StreamArchiveOptions) -> Choose:
             account, _, stream = key.decode("utf-8", "backslashreplace").rpartition("/streams/")
             if options.accounts and account not in options.accounts:
                 continue
-            if any(is_meant(pattern, stream) for pattern in options.streams):
-                folder = "" if account == GLOBAL_ACCOUNT else f"{table_name(account)}/"
-                title = f"stream '{account} > {stream}'"
-                found.append(ArchivedStream(key, stream, title, f"{folder}{table_name(stream)}"))
+            folder = "" if account == GLOBAL_ACCOUNT else f"{table_name(account)}/"
+            title = f"stream '{account} > {stream}'"
+            for kind, patterns in wanted.items():
+                if any(is_meant(pattern, stream) for pattern in patterns):
+                    place = f"{folder}{table_place(stream, kind)}"
+                    found.append(ArchivedStream(key, stream, title, place, kind))
         return found
 
     return chosen
@@ -147,6 +157,8 @@ class StoredSource:
                 return
             at = page.next
 
+    present = batches
+
     def _page(self, first: int, end: int) -> LogPage:
         return self._ask(lambda stored: stored.page(self._archived.key, first, end))
 
@@ -177,8 +189,8 @@ class Archiver:
         self._title = title
         self._clock = clock
         self._stats = ArchiveSnapshot(options.to)
-        self._failed: dict[bytes, str] = {}
-        """The last errors of streams that could not be archived; each is logged once."""
+        self._failed: dict[str, str] = {}
+        """The last error of each place that could not be brought up to date; it is logged once."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._asked: concurrent.futures.Future[Any] | None = None
@@ -223,27 +235,28 @@ class Archiver:
         chosen = self._choose(self._ask(lambda stored: stored.names()))
         for one in chosen:
             self._archive(one)
-        for key in self._failed.keys() - {one.key for one in chosen}:
-            del self._failed[key]
+        for place in self._failed.keys() - {one.place for one in chosen}:
+            del self._failed[place]
         self._stats = replace(self._stats, rounds=self._stats.rounds + 1, last_ns=self._clock())
 
     def _archive(self, one: ArchivedStream) -> None:
         options, source = self._options, StoredSource(self._ask, one)
         table = Table(open_store(f"{options.to.rstrip('/')}/{one.place}"), self._clock)
-        started = time.monotonic()
+        limits, started = FileLimits(file_bytes=options.file_size), time.monotonic()
         try:
-            report = archive_and_merge(
-                table, source, retain=options.retain, limits=FileLimits(file_bytes=options.file_size)
-            )
+            if one.kind is TableKind.LATEST:
+                report = archive_latest(table, source, limits=limits)
+            else:
+                report = archive_and_merge(table, source, kind=one.kind, retain=options.retain, limits=limits)
         except HeadraceError as error:
             text = str(error)
             self._count(failures=1)
             self._stats = replace(self._stats, last_error=f"{one.title}: {text}")
-            if self._failed.get(one.key) != text:
-                self._failed[one.key] = text
+            if self._failed.get(one.place) != text:
+                self._failed[one.place] = text
                 self._log.error("%s: The %s could not be archived: %s", self._title, one.title, text)
             return
-        self._failed.pop(one.key, None)
+        self._failed.pop(one.place, None)
         self._count(report.rows, report.bytes, report.files, report.removed)
         self._note(one, report, time.monotonic() - started)
 

@@ -97,6 +97,24 @@ def test_only_the_streams_and_accounts_that_are_meant(tmp_path: Path) -> None:
     assert [one.name for one in (tmp_path / "tables" / "A").iterdir()] == ["ORDERS"]
 
 
+def test_buckets_become_tables_of_values_and_of_operations(tmp_path: Path) -> None:
+    wanted = options(tmp_path, streams=(), buckets=("*",), bucket_histories=("settings",))
+    with Server(jetstream=wanted) as server, connect(server.url) as connection:
+        for bucket in ("settings", "other"):
+            make(server.url, f"KV_{bucket}", subjects=[f"$KV.{bucket}.>"], max_msgs_per_subject=5)
+        jetstream = JetStreamApi(connection)
+        for key in ("a", "b", "a"):
+            jetstream.put(f"$KV.settings.{key}", b"x")
+        eventually(lambda: sequences(tmp_path, "settings.latest"), [2, 3])
+        connection.request("$KV.settings.b", b"", headers={"KV-Operation": "DEL"}, timeout=10)
+        eventually(lambda: sequences(tmp_path, "settings.latest"), [3])
+        eventually(lambda: sequences(tmp_path, "settings.history"), [1, 2, 3, 4])
+        eventually((tmp_path / "tables" / "other.latest").is_dir, True)
+    assert sorted(one.name for one in (tmp_path / "tables").iterdir()) == [
+        "other.latest", "settings.history", "settings.latest"
+    ]  # fmt: skip
+
+
 def test_next_start_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     for first in (1, 41):
         with Server(jetstream=options(tmp_path)) as server:

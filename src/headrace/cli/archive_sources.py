@@ -16,23 +16,28 @@ from headrace.cli import streaming_source as source
 from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
+from headrace.tables.manifest import TableKind
+from headrace.tables.open import KEY_VALUE
 from headrace.tables.source import LogSource, ReplaySource, ServerStreamSource
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from headrace.tables.source import SegmentSource
 
+    Sources = list[tuple[SegmentSource, TableKind]]
+    """Sources, with what their tables are to have."""
+
 
 @contextmanager
-def opened_sources(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+def opened_sources(options: argparse.Namespace) -> Iterator[Sources]:
     """The streams or channels that are meant, for a block.
 
     Raises: SourceError, StreamSourceError for a name or pattern that means none; what store or server raise.
     """
     is_running = access.server_of(options) is not None
-    if options.stream:
+    if not options.channel:
         opened = _streams_of_server if is_running else _streams_of_store
     else:
         opened = _channels_of_server if is_running else _channels_of_store
@@ -41,47 +46,66 @@ def opened_sources(options: argparse.Namespace) -> Iterator[list[SegmentSource]]
 
 
 @contextmanager
-def _streams_of_server(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+def _streams_of_server(options: argparse.Namespace) -> Iterator[Sources]:
     from headrace.client.jetstream import JetStream
 
     api = streams.api_of(options)
     with access.connected(options) as connection:
-        is_listed = any("*" in name for name in options.stream)  # else nobody needs to be allowed to list
-        known = JetStream(connection, api).names() if is_listed else options.stream
-        names = streams.chosen(known, options.stream)
-        yield [ServerStreamSource(connection, name, api) for name in names]
+        wanted = _wanted(options)
+        names = [name for name, _ in wanted]
+        if any("*" in name for name in names):  # else nobody needs to be allowed to list
+            names = JetStream(connection, api).names()
+        yield [
+            (ServerStreamSource(connection, name, api), kind) for name, kind in _chosen_streams(names, wanted)
+        ]
 
 
 @contextmanager
-def _streams_of_store(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+def _streams_of_store(options: argparse.Namespace) -> Iterator[Sources]:
     account = options.account or GLOBAL_ACCOUNT
     with streams.opened(options.dir, streams.cipher_of(options)) as store:
         known = streams.stored_streams(store, account)
-        names = streams.chosen(known, options.stream)
-        yield [streams.log_source(store, account, name, known[name]) for name in names]
+        yield [
+            (streams.log_source(store, account, name, known[name]), kind)
+            for name, kind in _chosen_streams(known, _wanted(options))
+        ]
+
+
+def _wanted(options: argparse.Namespace) -> list[tuple[str, TableKind]]:
+    """The names and patterns of streams that are meant, each with what its tables are to have."""
+    return [
+        *((name, TableKind.MESSAGES) for name in options.stream),
+        *((f"{KEY_VALUE}{name}", TableKind.LATEST) for name in options.bucket),
+        *((f"{KEY_VALUE}{name}", TableKind.HISTORY) for name in options.bucket_history),
+    ]
+
+
+def _chosen_streams(known: Iterable[str], wanted: list[tuple[str, TableKind]]) -> list[tuple[str, TableKind]]:
+    known = list(known)
+    return sorted({(name, kind) for pattern, kind in wanted for name in streams.chosen(known, pattern)})
 
 
 @contextmanager
-def _channels_of_server(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+def _channels_of_server(options: argparse.Namespace) -> Iterator[Sources]:
     from headrace.client.streaming_admin import StreamingAdmin
 
     with access.connected(options) as connection:
         admin = StreamingAdmin(connection, options.cluster_id)
         known = [raw_name(one.name) for one in admin.channels()]
         yield [
-            ReplaySource(connection, options.cluster_id, name_of(name))
+            (ReplaySource(connection, options.cluster_id, name_of(name)), TableKind.MESSAGES)
             for name in _chosen_channels(known, options.channel)
         ]
 
 
 @contextmanager
-def _channels_of_store(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+def _channels_of_store(options: argparse.Namespace) -> Iterator[Sources]:
     from headrace.streaming.state import load_state
 
     with source.opened(options.dir, access.cipher_of(options)) as store:
         created = load_state(store).channels
         yield [
-            LogSource(store.open(name), name_of(name), created.get(name, 0))
+            (LogSource(store.open(name), name_of(name), created.get(name, 0)), TableKind.MESSAGES)
             for name in _chosen_channels(source.channel_names(store), options.channel)
         ]
 

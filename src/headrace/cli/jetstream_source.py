@@ -16,7 +16,7 @@ from headrace.errors import HeadraceError, LogError, StoreLocked
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from headrace.jetstream.state.records import StreamRecord
     from headrace.log.encryption import Cipher
@@ -143,17 +143,14 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
     )
 
 
-def chosen(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
-    """Return the streams that are meant, sorted: `*` stands for any text, but does not begin a bucket's name.
+def chosen(known: Iterable[str], pattern: str) -> list[str]:
+    """Return the streams that a pattern means: `*` stands for any text, but does not begin a bucket's name.
 
-    Raises: StreamSourceError for a name or pattern that means none.
+    Raises: StreamSourceError if it means none.
     """
     from headrace.tables.open import is_meant  # it needs the packages of tables
 
-    there, picked = sorted(known), set()
-    for pattern in wanted:
-        found = [name for name in there if name == pattern or is_meant(pattern, name)]
-        if not found:
-            raise StreamSourceError(f"no stream {pattern!r}")
-        picked.update(found)
-    return sorted(picked)
+    found = [name for name in known if name == pattern or is_meant(pattern, name)]
+    if not found:
+        raise StreamSourceError(f"no stream {pattern!r}")
+    return found

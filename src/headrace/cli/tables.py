@@ -107,6 +107,14 @@ def _add_archive(commands: Commands) -> None:
         help="a stream of JetStream, again for each; * is any text",
     )  # fmt: skip
     parser.add_argument(
+        "--bucket", action="append", default=[], metavar="NAME",
+        help="a key-value bucket: a table of its latest values",
+    )  # fmt: skip
+    parser.add_argument(
+        "--bucket-history", action="append", default=[], metavar="NAME",
+        help="a key-value bucket: a table of all operations that it has",
+    )  # fmt: skip
+    parser.add_argument(
         "--to", required=True, metavar="LOCATION", help="where the tables are, one below it each"
     )
     where = parser.add_mutually_exclusive_group()
@@ -192,8 +200,11 @@ _OF_CHANNELS: Final = ("encrypt", "encryption_cipher", "encryption_key")
 
 def _check_source(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program with 2 unless either channels or streams are named, with flags that are theirs."""
-    if bool(options.channel) is bool(options.stream):
-        parser.error("name streams with --stream, or channels of NATS Streaming, not both")
+    named = bool(options.stream or options.bucket or options.bucket_history)
+    if bool(options.channel) is named:
+        parser.error("name streams with --stream or --bucket, or channels of NATS Streaming, not both")
+    if options.bucket and options.retain is not None:
+        parser.error("--retain is for messages and histories: latest values are those of the bucket")
     if options.channel:
         wrong = [name for name in _OF_STREAMS if getattr(options, name)]
         what = "streams, which --stream names"
@@ -268,6 +279,10 @@ def _document(where: str, manifest: TableManifest) -> dict[str, object]:
     return {"location": where, "rows": manifest.rows, "bytes": manifest.bytes, **document}
 
 
+_KINDS: Final = {"messages": "stream", "history": "history of", "latest": "latest values of"}
+"""Words for the kinds of tables, before the name of the stream."""
+
+
 def _line(where: str, manifest: TableManifest) -> str:
     files = manifest.files
     span = f"sequences {files[0].first} to {files[-1].last}" if files else "no rows"
@@ -277,8 +292,9 @@ def _line(where: str, manifest: TableManifest) -> str:
         for text, ranges in (("never archived", manifest.missed), ("damaged in the stream", manifest.damaged))
         if ranges
     )
+    what = f"{_KINDS[manifest.kind]} {shown(manifest.stream)}"
     return (
-        f"{where}: stream {shown(manifest.stream)}, {manifest.rows:,} rows in {len(files)} files, "
+        f"{where}: {what}, {manifest.rows:,} rows in {len(files)} files, "
         f"{manifest.bytes:,} bytes, {span}{newest}, kept: {manifest.retain}{notes}"
     )
 

@@ -19,7 +19,9 @@ from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
 from headrace.tables.archive import ArchiveProgress, archive, archive_and_merge
 from headrace.tables.files import FileLimits
-from headrace.tables.open import table_name
+from headrace.tables.latest import archive_latest
+from headrace.tables.manifest import TableKind
+from headrace.tables.open import table_place
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
@@ -47,36 +49,44 @@ def run(options: argparse.Namespace) -> int:
 def _round(options: argparse.Namespace) -> int:
     code = 0
     with opened_sources(options) as sources:
-        for one in sources:
+        for one, kind in sources:
             try:
-                report = _archived(options, one)
+                report = _archived(options, one, kind)
             except HeadraceError as error:
-                print(f"{shown(one.stream)}: {error}", file=sys.stderr)
+                print(f"{_name(one.stream, kind)}: {error}", file=sys.stderr)
                 code = EXIT_FAILURE
                 continue
-            _print(report, quiet=options.every is not None)
+            _print(_name(one.stream, kind), report, quiet=options.every is not None)
             if (report.missed or report.damaged) and code == 0:
                 code = EXIT_DAMAGED
     return code
 
 
-def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
+def _archived(options: argparse.Namespace, one: SegmentSource, kind: TableKind) -> ArchiveReport:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
-    table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(one.stream)}"))
+    table = Table(open_store(f"{options.to.rstrip('/')}/{table_place(one.stream, kind)}"))
     with ProgressBars(f"archiving {shown(one.stream)}", unit="messages") as meter:
 
         def show(progress: ArchiveProgress) -> None:
             meter.show(progress.at - progress.first, progress.end - progress.first)
 
-        run = archive if options.every is None else archive_and_merge
-        report = run(table, one, retain=options.retain, restart=options.restart, limits=limits, progress=show)
+        if kind is TableKind.LATEST:
+            report = archive_latest(table, one, restart=options.restart, limits=limits, progress=show)
+        else:
+            run = archive if options.every is None else archive_and_merge
+            how = {"kind": kind, "retain": options.retain, "restart": options.restart}
+            report = run(table, one, **how, limits=limits, progress=show)
     register(options, table)
     return report
 
 
-def _print(report: ArchiveReport, *, quiet: bool) -> None:
-    name = shown(report.stream)
+def _name(stream: str, kind: TableKind) -> str:
+    """A table as it is told of: by its stream, one of a bucket by its place."""
+    return shown(stream) if kind is TableKind.MESSAGES else table_place(stream, kind)
+
+
+def _print(name: str, report: ArchiveReport, *, quiet: bool) -> None:
     if report.rows or report.removed or not quiet:
         removed = f", {report.removed:,} rows removed" if report.removed else ""
         print(

@@ -45,6 +45,8 @@ class StreamArchiveOptions(ArchiveOptions, frozen=True):
     streams: tuple[str, ...] = key(
         ("*",), "Names; `*` is any text, but begins no bucket's name (`KV_*`)", shown_default="all"
     )
+    buckets: tuple[str, ...] = key((), "Key-value buckets, for tables of their latest values")
+    bucket_histories: tuple[str, ...] = key((), "Key-value buckets, for tables of their operations")
 
 
 def archive_problems(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:

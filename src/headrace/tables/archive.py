@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace.tables.columns import to_arrow
+from headrace.tables.columns import layout_of
 from headrace.tables.errors import SourceChanged, SourceMissing, TableConflict
 from headrace.tables.files import FileLimits, FileWriter
-from headrace.tables.manifest import DataFile, Ranges, Retired, TableManifest, add_ranges, without
+from headrace.tables.manifest import (
+    DataFile,
+    Ranges,
+    Retired,
+    TableKind,
+    TableManifest,
+    add_ranges,
+    without,
+)
 from headrace.tables.retention import STREAM, age_of, keep_in_step
 from headrace.tables.rewrite import merge_tail
 
@@ -27,6 +35,11 @@ if TYPE_CHECKING:
 
 GRACE_NS: Final = 3_600 * 10**9
 """Nanoseconds for which replaced files are kept for readers that began before."""
+_WORDS: Final = {
+    TableKind.MESSAGES: "the messages of a stream",
+    TableKind.HISTORY: "the history of a bucket",
+    TableKind.LATEST: "the latest values of a bucket",
+}
 MOST_GAPS: Final = 4096
 """Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
 
@@ -91,6 +104,7 @@ def archive(
     table: Table,
     source: SegmentSource,
     *,
+    kind: TableKind = TableKind.MESSAGES,
     retain: str | None = None,
     restart: bool = False,
     limits: FileLimits | None = None,
@@ -98,7 +112,8 @@ def archive(
 ) -> ArchiveReport:
     """Bring a table up to where its stream is now, making it when there is none.
 
-    `retain`: see `headrace.tables.retention`; None leaves it as it is ("stream" for a new table).
+    `kind`: what the rows are; latest values are `headrace.tables.latest`'s. `retain`: see
+    `headrace.tables.retention`; None leaves it as it is ("stream" for a new table).
     `restart`: when the stream was deleted and made again, begin again, too; what the table had is removed.
 
     Raises: SourceMissing, SourceChanged, LockHeld, TableConflict, TableDamaged, StoreError, ValueError for
@@ -106,8 +121,9 @@ def archive(
     """
     if retain is not None:
         age_of(retain)
+    state_of(source)  # before a directory is made for it
     with table.writing(create=True) as writer:
-        run = _Run(writer, source, limits or FileLimits(), progress)
+        run = ArchiveRun(writer, source, kind, limits or FileLimits(), progress)
         run.begin(retain, restart=restart)
         run.copy()
         run.report.removed = keep_in_step(writer, source, run.limits)
@@ -119,6 +135,7 @@ def archive_and_merge(
     table: Table,
     source: SegmentSource,
     *,
+    kind: TableKind = TableKind.MESSAGES,
     retain: str | None = None,
     restart: bool = False,
     limits: FileLimits | None = None,
@@ -128,7 +145,9 @@ def archive_and_merge(
 
     What was merged stays for `GRACE_NS`. Raises: as `archive`.
     """
-    report = archive(table, source, retain=retain, restart=restart, limits=limits, progress=progress)
+    report = archive(
+        table, source, kind=kind, retain=retain, restart=restart, limits=limits, progress=progress
+    )
     if report.rows or report.removed:
         with table.writing() as writer:
             merge_tail(writer, limits)
@@ -136,16 +155,26 @@ def archive_and_merge(
     return report
 
 
-class _Run:
+def state_of(source: SegmentSource) -> SourceState:
+    """Return the state of a source. Raises: SourceMissing, what the source raises."""
+    state = source.state()
+    if state is None:
+        raise SourceMissing(f"there is no stream {source.stream}")
+    return state
+
+
+class ArchiveRun:
     """One run over one stream."""
 
     def __init__(
         self,
         writer: TableWriter,
         source: SegmentSource,
+        kind: TableKind,
         limits: FileLimits,
         progress: Callable[[ArchiveProgress], object],
     ) -> None:
+        self.kind = kind
         self.limits = limits
         self.report = ArchiveReport(source.stream)
         self._writer = writer
@@ -155,10 +184,7 @@ class _Run:
         self._span = _Span(1, 1, 1)
 
     def _state_now(self) -> SourceState:
-        state = self._source.state()
-        if state is None:
-            raise SourceMissing(f"there is no stream {self._source.stream}")
-        return state
+        return state_of(self._source)
 
     def begin(self, retain: str | None, *, restart: bool) -> None:
         """Find the table or make it; begin it again, or set another rule, where that is asked for."""
@@ -166,7 +192,8 @@ class _Run:
 
         def change(current: TableManifest | None) -> TableManifest:
             if current is None:
-                return TableManifest(0, stream, state.created_ns, state.first_sequence, retain or STREAM)
+                first = state.first_sequence
+                return TableManifest(0, stream, state.created_ns, first, retain or STREAM, kind=self.kind)
             self._check_same(current, restart=restart)
             if current.created_ns != state.created_ns:
                 current = begun_again(current, state, self._writer.table.clock())
@@ -182,6 +209,8 @@ class _Run:
         where, stream, state = self._writer.store.location, self._source.stream, self._state
         if table.stream != stream:
             raise SourceChanged(f"{where} is the table of stream {table.stream}, not of {stream}")
+        if table.kind is not self.kind:
+            raise SourceChanged(f"{where} has {_WORDS[table.kind]}, not {_WORDS[self.kind]}")
         if table.created_ns != state.created_ns:
             if restart:
                 return
@@ -201,17 +230,18 @@ class _Run:
         if span.first >= span.end:
             return
         committed = span.first
-        file = FileWriter(self._writer.store, self.limits)
+        layout = layout_of(self._writer.table.manifest())
+        file = FileWriter(self._writer.store, self.limits, layout.schema)
         try:
             for batch in self._source.batches(span.first, span.end):
                 span.see(batch)
                 if batch.messages is not None:
-                    file.write(to_arrow(self._source.stream, batch.messages))
+                    file.write(layout.rows(self._source.stream, batch.messages))
                 self._show()
                 if file.is_full:
                     self._commit(file.finish(), committed, span.at)
                     committed = span.at
-                    file = FileWriter(self._writer.store, self.limits)
+                    file = FileWriter(self._writer.store, self.limits, layout.schema)
             span.finish()
             after = self._state_now()
             if after.created_ns != self._state.created_ns:
@@ -258,7 +288,8 @@ def begun_again(table: TableManifest, state: SourceState, now_ns: int) -> TableM
     """The table of a stream that was made again: empty, and what it had is to be removed."""
     gone = tuple(Retired(one.path, one.first, one.last, now_ns, True) for one in table.files)
     erased = tuple(replace(one, erase=True) for one in table.retired)
-    fresh = TableManifest(0, table.stream, state.created_ns, state.first_sequence, table.retain)
+    first = state.first_sequence
+    fresh = TableManifest(0, table.stream, state.created_ns, first, table.retain, kind=table.kind)
     return replace(
         fresh, version=table.version, commit=table.commit, lineage=table.lineage, retired=gone + erased
     )

@@ -41,17 +41,26 @@ REPLACED: Final = f"{OWN}/replaced"
 FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9]{20}-[0-9a-f]{8}\.parquet")
 """First and last sequence and a random part. Files of other names are not ours to clear away."""
 
-_STATISTICS: Final = ("sequence", "timestamp", "timestamp_ns", "subject")
-_OPTIONS: Final[dict[str, Any]] = {
-    "compression": "zstd",
-    "use_dictionary": ["stream", "subject", "reply", "headers.key_value.key"],
-    "column_encoding": dict.fromkeys(
-        ("sequence", "timestamp", "timestamp_ns"), "DELTA_BINARY_PACKED"
-    ),  # Spark, Polars and DuckDB read it
-    "write_statistics": list(_STATISTICS),
-    "write_page_index": True,
-    "sorting_columns": [pq.SortingColumn(SCHEMA.get_field_index("sequence"))],
-}
+_STATISTICS: Final = ("sequence", "timestamp", "timestamp_ns", "subject", "key", "revision")
+_DICTIONARIES: Final = ("stream", "subject", "reply", "headers.key_value.key", "operation")
+_DELTAS: Final = ("sequence", "timestamp", "timestamp_ns", "revision")
+"""Spark, Polars and DuckDB read their encoding."""
+
+
+def _options(schema: pa.Schema) -> dict[str, Any]:
+    """Return the settings of Parquet for a schema; they name only columns that it has."""
+
+    def there(names: Sequence[str]) -> list[str]:
+        return [name for name in names if name.partition(".")[0] in schema.names]
+
+    return {
+        "compression": "zstd",
+        "use_dictionary": there(_DICTIONARIES),
+        "column_encoding": dict.fromkeys(there(_DELTAS), "DELTA_BINARY_PACKED"),
+        "write_statistics": there(_STATISTICS),
+        "write_page_index": True,
+        "sorting_columns": [pq.SortingColumn(schema.get_field_index("sequence"))],
+    }
 
 
 class FileLimits(Struct, frozen=True):
@@ -63,13 +72,14 @@ class FileLimits(Struct, frozen=True):
 
 
 class FileWriter:
-    """One file: rows in ascending sequence, then `finish` or `abort`.
+    """One file: rows of a schema in ascending sequence, then `finish` or `abort`.
 
     Raises StoreError; ValueError for rows that do not ascend.
     """
 
-    def __init__(self, store: ObjectStore, limits: FileLimits) -> None:
+    def __init__(self, store: ObjectStore, limits: FileLimits, schema: pa.Schema = SCHEMA) -> None:
         self._limits = limits
+        self._schema = schema
         self._draft = store.draft()
         self._writer: Any = None
         self._waiting: list[pa.RecordBatch] = []
@@ -107,8 +117,8 @@ class FileWriter:
 
     def _write_group(self) -> None:
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._draft, SCHEMA, **_OPTIONS)
-        rows = pa.Table.from_batches(self._waiting, SCHEMA)
+            self._writer = pq.ParquetWriter(self._draft, self._schema, **_options(self._schema))
+        rows = pa.Table.from_batches(self._waiting, self._schema)
         self._writer.write_table(rows, row_group_size=max(self._waiting_rows, 1))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
@@ -161,9 +171,15 @@ def opened(store: ObjectStore, path: str, *, in_parts: bool = False) -> Iterator
 
 
 def read(
-    store: ObjectStore, file: DataFile, columns: Sequence[str] | None = None
+    store: ObjectStore,
+    file: DataFile,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema = SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """Its rows. Raises: KeyMissing, TableDamaged, StoreError."""
+    """Its rows: some columns, or all, which are those of `schema`.
+
+    Raises: KeyMissing, TableDamaged, StoreError.
+    """
     with opened(store, file.path) as parquet:
         batches = parquet.iter_batches(READ_ROWS, columns=None if columns is None else list(columns))
         while True:
@@ -173,7 +189,7 @@ def read(
                 raise TableDamaged(f"{store.location}: {file.path}: {error}") from error
             if batch is None:
                 return
-            yield batch if columns is not None else batch.cast(SCHEMA)
+            yield batch if columns is not None else batch.cast(schema)
 
 
 def sequences_of(store: ObjectStore, file: DataFile) -> np.ndarray[Any, Any]:
@@ -192,10 +208,10 @@ def checksum(store: ObjectStore, path: str) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def problems(store: ObjectStore, file: DataFile) -> list[str]:
-    """Compare a file with the manifest, and return its faults. Raises: StoreError."""
+def problems(store: ObjectStore, file: DataFile, schema: pa.Schema = SCHEMA) -> list[str]:
+    """Compare a file with the manifest and the table's schema, and return its faults. Raises: StoreError."""
     try:
-        problem = _problem(store, file)
+        problem = _problem(store, file, schema)
     except KeyMissing:
         problem = "it is missing"
     except TableDamaged as error:
@@ -203,12 +219,12 @@ def problems(store: ObjectStore, file: DataFile) -> list[str]:
     return [f"{file.path}: {problem}"] if problem else []
 
 
-def _problem(store: ObjectStore, file: DataFile) -> str | None:
+def _problem(store: ObjectStore, file: DataFile, schema: pa.Schema) -> str | None:
     found, size = checksum(store, file.path)
     if (found, size) != (file.sha256, file.bytes):
         return f"it is not the file that was written ({size} bytes, {file.bytes} expected)"
     with opened(store, file.path) as parquet:
-        if not parquet.schema_arrow.equals(SCHEMA):
+        if not parquet.schema_arrow.equals(schema):
             return "its columns are not those of a table"
     sequences = sequences_of(store, file)
     if len(sequences) != file.rows or not len(sequences):

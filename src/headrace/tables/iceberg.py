@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import UnsupportedError
 from headrace.objects.port import OWN
-from headrace.tables.columns import SCHEMA
+from headrace.tables.columns import layout_of
 from headrace.tables.errors import IcebergError
 from headrace.tables.open import table_name
 
@@ -111,7 +111,9 @@ def _table(table: Table, manifest: TableManifest, catalog: Any) -> Any:
     try:
         found = catalog.load_table(identifier)
     except NoSuchTableError:
-        made = catalog.create_table(identifier, SCHEMA, location=where, properties=_PROPERTIES)
+        made = catalog.create_table(
+            identifier, layout_of(manifest).schema, location=where, properties=_PROPERTIES
+        )
         with made.transaction() as change:  # our files carry no field IDs: columns are found by name
             change.set_properties(
                 {"schema.name-mapping.default": made.schema().name_mapping.model_dump_json()}

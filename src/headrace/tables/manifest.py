@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
@@ -19,14 +20,25 @@ from headrace.errors import UnsupportedError
 from headrace.objects.port import OWN
 from headrace.tables.errors import TableDamaged
 
-FORMAT: Final = 1
-"""A manifest of a higher format is not read: it may mean something else."""
+FORMAT: Final = 2
+"""The newest format that is read. A manifest of a higher one may mean something else."""
+PLAIN_FORMAT: Final = 1
+"""The format of tables of messages, which earlier versions read, too: without the fields `_ADDED`."""
+_ADDED: Final = ("kind", "messages")
 MANIFESTS: Final = f"{OWN}/manifests"
 """The folder of versions."""
 LINEAGE: Final = 32
 """Commits that a version names before itself: how a writer finds its own change in a later version."""
 
 Ranges = tuple[tuple[int, int], ...]
+
+
+class TableKind(StrEnum):
+    """The rows of a table: messages of a stream; of a key-value bucket its history, or its latest values."""
+
+    MESSAGES = "messages"
+    HISTORY = "history"
+    LATEST = "latest"
 
 
 class DataFile(Struct, frozen=True):
@@ -81,6 +93,9 @@ class TableManifest(Struct, frozen=True):
     """Random: which writer made this version."""
     lineage: tuple[str, ...] = ()
     """The commits before it, newest first."""
+    kind: TableKind = TableKind.MESSAGES
+    messages: int = -1
+    """The messages that the stream had when a table of latest values was last compared with it."""
 
     @property
     def rows(self) -> int:
@@ -94,6 +109,10 @@ class TableManifest(Struct, frozen=True):
 def encode(manifest: TableManifest) -> bytes:
     """The JSON of a version, with a checksum of the rest."""
     document = {"format": FORMAT, **to_builtins(manifest)}
+    if manifest.kind is TableKind.MESSAGES:
+        document["format"] = PLAIN_FORMAT
+        for name in _ADDED:
+            del document[name]
     document["sha256"] = _checksum(document)
     return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -109,9 +128,11 @@ def decode(data: bytes, where: str) -> TableManifest:
             raise UnsupportedError(
                 f"{where}: format {written} of tables is newer than what this version of Headrace reads"
             )
-        if written != FORMAT or document.pop("sha256") != _checksum(document):
+        if written not in (PLAIN_FORMAT, FORMAT) or document.pop("sha256") != _checksum(document):
             raise ValueError("its checksum is not that of its content")
         del document["format"]
+        if written == PLAIN_FORMAT:
+            document |= {"kind": TableKind.MESSAGES, "messages": -1}
         manifest = _manifest(document)
         _check(manifest)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -136,6 +157,7 @@ def _manifest(document: dict[str, Any]) -> TableManifest:
             "missed": _ranges(document["missed"]),
             "damaged": _ranges(document["damaged"]),
             "lineage": tuple(document["lineage"]),
+            "kind": TableKind(document["kind"]),
         }
     )
 

@@ -10,12 +10,15 @@ from urllib.parse import quote_from_bytes
 from headrace.objects.opening import open_store
 from headrace.objects.port import OWN
 from headrace.tables.errors import TableMissing
+from headrace.tables.manifest import TableKind
 from headrace.tables.table import Table
 
 LONGEST_NAME: Final = 200
 """Bytes; of a longer one the end is its SHA-256. File systems take 255."""
 _CUT: Final = 100
-BUCKETS: Final = ("KV_", "OBJ_")
+KEY_VALUE: Final = "KV_"
+"""The prefix of the stream of a key-value bucket."""
+BUCKETS: Final = (KEY_VALUE, "OBJ_")
 """The prefixes of streams that key-value and object stores are made of."""
 
 
@@ -37,6 +40,13 @@ def table_name(stream: str) -> str:
     if len(quoted) > LONGEST_NAME:
         quoted = f"{quoted[:_CUT]}-{hashlib.sha256(raw).hexdigest()}"
     return quoted
+
+
+def table_place(stream: str, kind: TableKind) -> str:
+    """The directory of a stream's table of a kind: `ORDERS`, of a bucket `settings.latest`."""
+    if kind is TableKind.MESSAGES:
+        return table_name(stream)
+    return f"{table_name(stream.removeprefix(KEY_VALUE))}.{kind}"
 
 
 def find_tables(location: str, **options: Any) -> list[Table]:

@@ -86,7 +86,7 @@ def _remove_deleted(
         return 0
     dead: list[tuple[DataFile, Ranges]] = []
     for file in common:
-        gone = _gone(source, file, sequences_of(writer.store, file))
+        gone = gone_from(source, file, sequences_of(writer.store, file))
         if len(gone):
             dead.append((file, as_ranges(gone)))
     if not dead:
@@ -108,10 +108,10 @@ def _rows_from(writer: TableWriter, file: DataFile, first: int) -> int:
     return int((sequences_of(writer.store, file) >= first).sum())
 
 
-def _gone(source: SegmentSource, file: DataFile, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def gone_from(source: SegmentSource, file: DataFile, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Sequences of a file that the stream no longer has; one that it cannot read any more is not gone."""
     gone = np.ones(len(rows), dtype=bool)
-    for batch in source.batches(file.first, file.last + 1):
+    for batch in source.present(file.first, file.last + 1):
         present = np.asarray(batch.sequences, dtype=np.int64)
         gone &= ~np.isin(rows, present, assume_unique=True)
         for low, high in batch.damaged:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from headrace.tables.columns import layout_of
 from headrace.tables.files import FileLimits, FileWriter, read
 from headrace.tables.manifest import add_ranges
 
@@ -56,7 +57,7 @@ def remove_rows(
             writer.swap([file], [], erase=True)
             removed += file.rows
             continue
-        made, lost = _copied(writer, [file], limits, tuple(inside))
+        made, lost = copy_without(writer, [file], limits, tuple(inside))
         if not lost:
             if made is not None:
                 writer.store.delete(made.path)
@@ -131,23 +132,27 @@ def small_neighbours(files: Sequence[DataFile], size: int) -> list[list[DataFile
 
 def _merge(writer: TableWriter, group: Sequence[DataFile], limits: FileLimits) -> None:
     """A group becomes one file, however large."""
-    made, _ = _copied(writer, group, replace(limits, file_bytes=1 << 62), ())
+    made, _ = copy_without(writer, group, replace(limits, file_bytes=1 << 62), ())
     assert made is not None
     writer.swap(group, [made], erase=False)
 
 
-def _copied(
+def copy_without(
     writer: TableWriter,
     files: Sequence[DataFile],
     limits: FileLimits,
     left_out: Ranges,
 ) -> tuple[DataFile | None, int]:
-    """One new file with the rows of `files` but those in `left_out`, and how many those were."""
-    target = FileWriter(writer.store, limits)
+    """One new file with the rows of `files` but those in `left_out`, and how many those were.
+
+    None: no row is left. Raises: StoreError, TableDamaged.
+    """
+    schema = layout_of(writer.table.manifest()).schema
+    target = FileWriter(writer.store, limits, schema)
     lost = 0
     try:
         for file in files:
-            for batch in read(writer.store, file):
+            for batch in read(writer.store, file, schema=schema):
                 kept = _without(batch, left_out)
                 lost += batch.num_rows - kept.num_rows
                 target.write(kept)

@@ -72,6 +72,9 @@ class SegmentSource(Protocol):
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
         """The messages with sequences [first, end) that are there, ascending; no batch is empty of news."""
 
+    def present(self, first: int, end: int) -> Iterator[SourceBatch]:
+        """The same, where only the sequences are wanted: payloads may be missing."""
+
 
 class LogSource:
     """A log that this process has open. `created_ns`: what the store says of the stream, 0 for nothing.
@@ -114,6 +117,8 @@ class LogSource:
                 return
             at = page.next_sequence
 
+    present = batches
+
 
 def packed(page: Page, name: bytes) -> Iterator[SourceBatch]:
     """A page of a log as batches: one, unless there is more in it than an Arrow column holds."""
@@ -152,6 +157,8 @@ class ReplaySource:
             damaged = [one for _, ranges in part.damaged for one in ranges]
             yield SourceBatch(part if len(part) else None, damaged)
 
+    present = batches
+
 
 class ServerStreamSource:
     """A stream of a server with JetStream that runs. `api`: where the subjects of its API begin."""
@@ -173,10 +180,17 @@ class ServerStreamSource:
         )
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
+        yield from self._read(first, end, headers_only=False)
+
+    def present(self, first: int, end: int) -> Iterator[SourceBatch]:
+        yield from self._read(first, end, headers_only=True)
+
+    def _read(self, first: int, end: int, *, headers_only: bool) -> Iterator[SourceBatch]:
         state = self._state()
         if state is None or first >= end:
             return
-        for batch in self._streams.read(self._stream, first, end, direct=not state.consumable):
+        direct = not state.consumable
+        for batch in self._streams.read(self._stream, first, end, direct=direct, headers_only=headers_only):
             yield SourceBatch(batch)
         state = self._state()  # with what was found damaged by this reading
         lost = () if state is None else state.lost

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from headrace.objects.errors import KeyExists, KeyMissing
 from headrace.objects.local import DRAFTS
+from headrace.tables.columns import layout_of
 from headrace.tables.errors import TableConflict, TableDamaged, TableMissing
 from headrace.tables.files import FILE_NAME, REPLACED, read
 from headrace.tables.manifest import LINEAGE, MANIFESTS, DataFile, Retired, TableManifest, decode, encode
@@ -83,8 +84,10 @@ class Table:
 
         Raises: TableMissing; KeyMissing when a file was cleared away while this read (erased, or vacuumed).
         """
-        for file in self.manifest().files:
-            yield from read(self.store, file, columns)
+        manifest = self.manifest()
+        schema = layout_of(manifest).schema
+        for file in manifest.files:
+            yield from read(self.store, file, columns, schema)
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[TableWriter]:

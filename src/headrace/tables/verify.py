@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.tables.columns import layout_of
 from headrace.tables.files import SUFFIX, problems
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def verify(table: Table, progress: Callable[[int, int], object] = lambda _done, 
     manifest = table.manifest()
     found: list[str] = []
     done = 0
+    schema = layout_of(manifest).schema
     for file in manifest.files:
-        found += problems(table.store, file)
+        found += problems(table.store, file, schema)
         done += file.bytes
         progress(done, manifest.bytes)
     named = {file.path for file in manifest.files}

@@ -69,6 +69,42 @@ def test_streams_of_a_server_by_name_and_by_pattern(out: Path, capsys: pytest.Ca
         assert "MISSING: there is no stream MISSING" in capsys.readouterr().err
 
 
+def settings(url: str) -> None:
+    with connect(url) as connection:
+        jetstream = JetStreamApi(connection)
+        wanted = {"name": "KV_settings", "subjects": ["$KV.settings.>"], "max_msgs_per_subject": 5}
+        jetstream.ask("STREAM.CREATE.KV_settings", wanted)
+        for key in ("a", "b", "a"):
+            jetstream.put(f"$KV.settings.{key}", b"x")
+        connection.request("$KV.settings.b", b"", headers={"KV-Operation": "DEL"}, timeout=10)
+
+
+@pytest.mark.parametrize("of_store", [False, True])
+def test_buckets_of_a_server_and_of_its_store(
+    of_store: bool, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tmp_path / "js"
+    wanted = ("--bucket", "settings", "--bucket-history", "set*", "--to", out)
+    with Server(jetstream=where) as server:
+        settings(server.url)
+        if not of_store:
+            assert tables("archive", *wanted, "--server", server.url) == 0
+            assert tables("archive", "--bucket", "other", "--to", out, "--server", server.url) == 1
+            assert "other.latest: there is no stream KV_other" in capsys.readouterr().err
+    if of_store:
+        assert tables("archive", *wanted, "--dir", where) == 0
+        assert tables("archive", "--bucket", "other", "--to", out, "--dir", where) == 1
+        assert "no stream 'KV_other'" in capsys.readouterr().err
+    assert sorted(one.name for one in out.iterdir()) == ["settings.history", "settings.latest"]
+    assert (rows_of(out / "settings.latest"), rows_of(out / "settings.history")) == ([3], [1, 2, 3, 4])
+    capsys.readouterr()
+    assert tables("list", out) == 0
+    printed = capsys.readouterr().out
+    assert "history of KV_settings, 4 rows" in printed
+    assert "latest values of KV_settings, 1 rows" in printed
+    assert tables("verify", out) == 0
+
+
 def test_server_without_jetstream_says_so(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Server() as server:
         assert tables("archive", "--stream", "ORDERS", "--to", out, "--server", server.url) == 1
@@ -141,9 +177,11 @@ def test_key_is_read_from_a_file(tmp_path: Path, out: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--dir", "y"], "name streams with --stream, or channels"),
+        (["--dir", "y"], "name streams with --stream or --bucket, or channels"),
         (["a", "--stream", "B", "--dir", "y"], "not both"),
         (["--stream", "B"], "NATS_URL"),
+        (["a", "--bucket", "B", "--dir", "y"], "not both"),
+        (["--bucket", "B", "--dir", "y", "--retain", "forever"], "--retain is for messages and histories"),
         (["--stream", "B", "--dir", "y", "--js-domain", "hub"], "--js-domain needs --server"),
         (["--stream", "B", "--server", "y", "--account", "A"], "--account needs --dir"),
         (["--stream", "B", "--dir", "y", "--encrypt"], "--encrypt is for channels"),

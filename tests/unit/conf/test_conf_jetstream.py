@@ -155,6 +155,8 @@ def test_archive_block() -> None:
     assert options(f"jetstream {{ archive {{ {text} }} }}").archive == StreamArchiveOptions(
         "/tables", 300.0, "720h", 64 << 20, ("A",), ("ORDERS", "*_EU")
     )
+    buckets = options("jetstream { archive { to: x, buckets: a, bucket_histories: [b, c] } }").archive
+    assert buckets == StreamArchiveOptions("x", buckets=("a",), bucket_histories=("b", "c"))
     assert options("jetstream { archive { to: s3://b/t } }").archive == StreamArchiveOptions("s3://b/t")
     assert options("jetstream {}").archive is None
 

@@ -80,9 +80,9 @@ def test_a_key_that_is_missing_or_changed_is_noticed(key: str) -> None:
 
 
 def test_a_later_format_is_not_read() -> None:
-    document = json.loads(encode(FULL)) | {"format": 2}
+    document = json.loads(encode(FULL)) | {"format": 3}
 
-    with pytest.raises(UnsupportedError, match="format 2 of tables is newer"):
+    with pytest.raises(UnsupportedError, match="format 3 of tables is newer"):
         decode(json.dumps(document).encode(), "here")
 
 
