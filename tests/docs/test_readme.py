@@ -50,6 +50,8 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
         pytest.importorskip("pyspark")
     if "headrace[tables]" in text:
         pytest.importorskip("pyarrow")
+    if "headrace[iceberg]" in text:
+        pytest.importorskip("pyiceberg")
     if "headrace[schemas]" in text:
         pytest.importorskip("fastjsonschema")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
@@ -65,3 +67,24 @@ def test_spark_reads_tables_and_the_log_behind_them_as_nats(spark: SparkSession,
     assert frame.where("sequence between 950 and 1250 and subject = 'orders.big'").count() == 150
     assert frame.where("subject like 'orders.%'").count() == 1000
     store.close()
+
+
+@pytest.mark.filterwarnings("default")  # what pyiceberg and SQLAlchemy warn of is theirs
+def test_spark_reads_an_iceberg_table_by_the_line_that_is_printed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    iceberg = pytest.importorskip("headrace.tables.iceberg")
+    log = MemoryLog()
+    log.append([NewMessage(b"orders.eu", b"%d" % n) for n in range(1, 101)])
+    table = Table(open_store(str(tmp_path / "orders.eu")))
+    archive(table, LogSource(log, "orders.eu"))
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    name, _, _ = iceberg.sync(table, iceberg.open_catalog(uri))
+
+    lines = iceberg.opened_by(uri, name)
+    names: dict[str, Any] = {"spark": spark}
+    exec("from pyiceberg.catalog import load_catalog", names)
+    exec(lines["pyiceberg"], names)
+    frame = eval(lines["Spark"], names)
+
+    assert sorted(row.sequence for row in frame.select("sequence").collect()) == list(range(1, 101))

@@ -160,16 +160,26 @@ def _add_iceberg(parser: argparse.ArgumentParser) -> None:
 
 
 def register(options: argparse.Namespace, table: Table) -> None:
-    """Bring the Iceberg table of a table in step, where that is asked for. Raises: HeadraceError."""
+    """Bring the Iceberg table of a table in step, where that is asked for, and say how it is opened.
+
+    Raises: HeadraceError.
+    """
     if options.iceberg is None:
         return
-    from headrace.tables.iceberg import open_catalog, sync
+    from headrace.tables.iceberg import open_catalog, opened_by, sync
 
-    name, added, left = sync(table, open_catalog(options.iceberg))
-    if added or left:
-        print(
-            f"{table.store.location}: Iceberg table {name}, {added} files added, {left} left out", flush=True
-        )
+    catalog = open_catalog(options.iceberg)
+    name, added, left = sync(table, catalog)
+    if not added and not left:
+        return
+    print(
+        f"{table.store.location}: Iceberg table {name} of catalog {catalog.name}, {added} files added, "
+        f"{left} left out",
+        flush=True,
+    )
+    if getattr(options, "every", None) is None:
+        for program, line in opened_by(options.iceberg, name).items():
+            print(f"  {program + ':':<11}{line}")
 
 
 def _archive(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -56,7 +56,6 @@ def _round(options: argparse.Namespace) -> int:
                 print(f"{_name(one.stream, kind)}: {error}", file=sys.stderr)
                 code = EXIT_FAILURE
                 continue
-            _print(_name(one.stream, kind), report, quiet=options.every is not None)
             if (report.missed or report.damaged) and code == 0:
                 code = EXIT_DAMAGED
     return code
@@ -77,6 +76,7 @@ def _archived(options: argparse.Namespace, one: SegmentSource, kind: TableKind) 
             run = archive if options.every is None else archive_and_merge
             how = {"kind": kind, "retain": options.retain, "restart": options.restart}
             report = run(table, one, **how, limits=limits, progress=show)
+    _print(_name(one.stream, kind), report, quiet=options.every is not None)
     register(options, table)
     return report
 

@@ -9,22 +9,28 @@ Source: Apache Iceberg specification, version 2; pyiceberg's documentation.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import UnsupportedError
 from headrace.objects.port import OWN
 from headrace.tables.columns import layout_of
 from headrace.tables.errors import IcebergError
-from headrace.tables.open import table_name
+from headrace.tables.open import catalog_name, table_place
 
 if TYPE_CHECKING:
     from headrace.tables.manifest import TableManifest
     from headrace.tables.table import Table
 
 NAMESPACE: Final = "headrace"
+"""The namespace of all tables, and the name of the catalog in a database that a URI names."""
 ATTEMPTS: Final = 4
 """Times a sync is begun again because a file went meanwhile, or another sync was quicker."""
 _COMMIT: Final = "headrace.commit"
+_PLACE: Final = "headrace.place"
+"""The property of a table that tells it from one whose directory has the same name in a catalog."""
+_MARK: Final = 8
+"""Hexadecimal digits behind the name of a table whose plain name another one has."""
 _PROPERTIES: Final = {
     "write.metadata.metrics.default": "none",
     **{f"write.metadata.metrics.column.{name}": "full" for name in ("sequence", "timestamp", "timestamp_ns")},
@@ -52,6 +58,26 @@ def open_catalog(catalog: str) -> Any:
         return load_catalog(catalog)
     except Exception as error:
         raise IcebergError(f"cannot open the Iceberg catalog {catalog}: {_line(error)}") from error
+
+
+def opened_by(catalog: str, name: str) -> dict[str, str]:
+    """The lines of Python that open a table, by program; what `catalog` is, see `open_catalog`.
+
+    They need `from pyiceberg.catalog import load_catalog`, and the first stands before the others. A password
+    of a URI is not shown.
+    """
+    if "://" in catalog:
+        from sqlalchemy.engine import make_url
+
+        where = f'"{NAMESPACE}", uri="{make_url(catalog).render_as_string(hide_password=True)}"'
+    else:
+        where = f'"{catalog}"'
+    short = name.rpartition(".")[2]
+    return {
+        "pyiceberg": f'table = load_catalog({where}).load_table("{name}")',
+        "DuckDB": f'table.scan().to_duckdb("{short}").sql("from {short}")',
+        "Spark": "spark.read.parquet(*[one.file.file_path for one in table.scan().plan_files()])",
+    }
 
 
 def sync(table: Table, catalog: Any) -> tuple[str, int, int]:
@@ -105,26 +131,34 @@ def _table(table: Table, manifest: TableManifest, catalog: Any) -> Any:
     """The Iceberg table, made when it is not there. Raises: IcebergError for one of other files."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    identifier = (NAMESPACE, table_name(manifest.stream))
+    place = table_place(manifest.stream, manifest.kind)
     where = f"{table.store.location}/{OWN}/iceberg"
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    try:
-        found = catalog.load_table(identifier)
-    except NoSuchTableError:
-        made = catalog.create_table(
-            identifier, layout_of(manifest).schema, location=where, properties=_PROPERTIES
-        )
-        with made.transaction() as change:  # our files carry no field IDs: columns are found by name
-            change.set_properties(
-                {"schema.name-mapping.default": made.schema().name_mapping.model_dump_json()}
-            )
-        return made
-    if found.location().rstrip("/") != where:
-        raise IcebergError(
-            f"the catalog's table {'.'.join(identifier)} lies in {found.location()}, it is not one of "
-            f"{table.store.location}"
-        )
-    return found
+    plain = catalog_name(place)
+    for name in (plain, f"{plain}_{hashlib.sha256(place.encode()).hexdigest()[:_MARK]}"):
+        try:
+            found = catalog.load_table((NAMESPACE, name))
+        except NoSuchTableError:
+            return _created(catalog, (NAMESPACE, name), place, manifest, where)
+        if found.location().rstrip("/") == where:
+            return found
+        if found.properties.get(_PLACE) == place:
+            break
+    raise IcebergError(
+        f"the catalog's table {NAMESPACE}.{name} lies in {found.location()}, it is not one of "
+        f"{table.store.location}"
+    )
+
+
+def _created(
+    catalog: Any, identifier: tuple[str, str], place: str, manifest: TableManifest, where: str
+) -> Any:
+    properties = {**_PROPERTIES, _PLACE: place}
+    schema = layout_of(manifest).schema
+    made = catalog.create_table(identifier, schema, location=where, properties=properties)
+    with made.transaction() as change:  # our files carry no field IDs: columns are found by name
+        change.set_properties({"schema.name-mapping.default": made.schema().name_mapping.model_dump_json()})
+    return made
 
 
 def _metadata(made: Any) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
@@ -47,6 +48,15 @@ def table_place(stream: str, kind: TableKind) -> str:
     if kind is TableKind.MESSAGES:
         return table_name(stream)
     return f"{table_name(stream.removeprefix(KEY_VALUE))}.{kind}"
+
+
+def catalog_name(place: str) -> str:
+    """The name of a table in a catalog, by its directory: letters, digits and `_`, which SQL need not quote.
+
+    Several directories may have one name: `orders.eu` and `orders_eu`.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", place)
+    return f"_{plain}" if plain[0].isdigit() else plain
 
 
 def find_tables(location: str, **options: Any) -> list[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,8 @@ from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 from headrace.tables import Table, open_store
 from headrace.tables.errors import IcebergError
-from headrace.tables.iceberg import open_catalog, sync
+from headrace.tables.iceberg import open_catalog, opened_by, sync
+from headrace.tables.open import table_name
 from headrace.tables.rewrite import compact
 
 if TYPE_CHECKING:
@@ -119,6 +121,82 @@ def test_catalog_that_is_none(tmp_path: Path) -> None:
             open_catalog(text)
 
 
+def shared(tmp_path: Path, catalog: Any, *streams: str) -> list[str]:
+    """The names of tables of several streams in one catalog."""
+    found = []
+    for name in streams:
+        table = Table(open_store(str(tmp_path / "tables" / table_name(name))))
+        archived(table, Stream(3, name=name))
+        found.append(sync(table, catalog)[0])
+        assert sync(table, catalog)[0] == found[-1], "it is found again"
+    return found
+
+
+def test_names_that_are_given_back_open_the_tables(tmp_path: Path, catalog: Any) -> None:
+    """Dots divide namespaces, and SQL wants other signs quoted: no name has any of them."""
+    streams = ("orders.eu", "my-stream", "7up", "caf\udce9", "_own", "ORDERS")
+    names = shared(tmp_path, catalog, *streams)
+    assert names == [
+        "headrace.orders_eu",
+        "headrace.my_stream",
+        "headrace._7up",
+        "headrace.caf_E9",
+        "headrace._5Fown",
+        "headrace.ORDERS",
+    ]
+    for stream, name in zip(streams, names, strict=True):
+        found = catalog.load_table(name).scan().to_arrow()["stream"].to_pylist()
+        shown = stream.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        assert found == [shown] * 3
+
+
+def test_names_that_would_be_the_same_are_told_apart(tmp_path: Path, catalog: Any) -> None:
+    one, other, third = shared(tmp_path, catalog, "orders.eu", "orders_eu", "orders-eu")
+    assert one == "headrace.orders_eu"
+    assert other.startswith("headrace.orders_eu_")
+    assert len({one, other, third}) == 3
+    assert catalog.load_table(other).scan().to_arrow()["stream"].to_pylist() == ["orders_eu"] * 3
+
+
+def lines_of(printed: str) -> dict[str, str]:
+    """The lines that open a table, by program."""
+    found = re.findall(r"^  (pyiceberg|DuckDB|Spark): +(.*)$", printed, re.MULTILINE)
+    assert len(found) == 3
+    return dict(found)
+
+
+def printed_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    store = FileStore(tmp_path / "store")
+    store.open(b"orders.eu").append([NewMessage(b"orders.eu", b"%d" % n) for n in range(100)])
+    store.close()
+    where, uri = str(tmp_path / "tables"), f"sqlite:///{tmp_path}/catalog.db"
+    archive = ["archive", "orders.eu", "--dir", str(tmp_path / "store"), "--to", where, "--iceberg", uri]
+    assert cli.run(archive, "headrace") == 0
+    return lines_of(capsys.readouterr().out)
+
+
+def test_printed_lines_open_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("duckdb")
+    lines = printed_lines(tmp_path, capsys)
+    names: dict[str, Any] = {}
+    exec("from pyiceberg.catalog import load_catalog", names)
+    exec(lines["pyiceberg"], names)
+    assert names["table"].scan().to_arrow().num_rows == 100
+    found = eval(lines["DuckDB"], names)
+    assert len(found.fetchall()) == 100
+    assert found.columns[:3] == ["stream", "subject", "sequence"]
+
+
+def test_lines_of_a_configured_catalog_and_of_one_with_a_password() -> None:
+    assert (
+        opened_by("prod", "headrace.a")["pyiceberg"]
+        == 'table = load_catalog("prod").load_table("headrace.a")'
+    )
+    line = opened_by("postgresql://joe:s3cret@db/catalog", "headrace.a")["pyiceberg"]
+    assert "s3cret" not in line
+    assert 'uri="postgresql://joe:***@db/catalog"' in line
+
+
 def test_commands_bring_the_catalog_in_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = FileStore(tmp_path / "store")
     store.open(b"orders").append([NewMessage(b"orders", b"%d" % n) for n in range(100)])
@@ -129,7 +207,8 @@ def test_commands_bring_the_catalog_in_step(tmp_path: Path, capsys: pytest.Captu
         ["archive", "orders", "--dir", str(tmp_path / "store"), "--to", where, "--iceberg", uri], "headrace"
     )
     assert code == 0
-    assert "Iceberg table headrace.orders, 1 files added, 0 left out" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Iceberg table headrace.orders of catalog headrace, 1 files added, 0 left out" in printed
     assert cli.run(["erase", where, "7", "9-12", "--force", "--iceberg", uri], "headrace") == 0
     assert rows(open_catalog(uri)) == [n for n in range(1, 101) if n not in (7, 9, 10, 11, 12)]
     assert cli.run(["compact", where, "--iceberg", "none://x"], "headrace") == 1
