@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import StartError
 from headrace.limits import DEFAULT_HOST
 from headrace.protocol.info import address_text
-from headrace.server.addresses import is_wildcard
+from headrace.server.addresses import is_wildcard, local_host
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -40,8 +40,8 @@ late can still be opened; at most one of eight that the process may have."""
 class Accepting:
     """A bound socket whose connections are accepted; subclasses say what `_open` does with one.
 
-    `host`: the address as it is configured; "" is every address. `kept`: descriptors of the process that must
-    stay free, however many connections wait.
+    `host`: the address as it is configured, also a name; "" is every address. `bound_host`: the IP address.
+    `kept`: descriptors of the process that must stay free, however many connections wait.
     """
 
     def __init__(
@@ -51,8 +51,14 @@ class Accepting:
         self._sock = sock
         self._kept = kept
         self._ceiling = sys.maxsize
-        self.host: str = (host or DEFAULT_HOST) if is_wildcard(host) else self._sock.getsockname()[0]
+        self.host: Final = host or DEFAULT_HOST
+        self.bound_host: str = self._sock.getsockname()[0]
         self.port: int = self._sock.getsockname()[1]
+
+    @property
+    def local_host(self) -> str:
+        """The IP address at which this machine reaches the port."""
+        return local_host(self.host, self.bound_host)
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         """Take over a connection that was just accepted."""

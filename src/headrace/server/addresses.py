@@ -23,6 +23,14 @@ def reachable_host(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
+def local_host(host: str, bound: str) -> str:
+    """Return the IP address at which this machine reaches a port.
+
+    `host`: as it is configured, also a name. `bound`: the address that the socket is bound to.
+    """
+    return reachable_host(host) if is_wildcard(host) else bound
+
+
 def is_wildcard(host: str) -> bool:
     return host in ("0.0.0.0", "::", "")
 

@@ -97,7 +97,7 @@ class Listeners:
 
     @property
     def host(self) -> str:
-        """The address that the client port is bound to."""
+        """The address of the client port as it is configured, also a name."""
         return self.client.host if self.client else self._server.options.host
 
     @property
@@ -110,7 +110,8 @@ class Listeners:
         """The URL for a client on this machine, without credentials."""
         options = self._server.options
         scheme = "tls" if options.tls and not options.allow_non_tls else "nats"
-        return f"{scheme}://{address_text(reachable_host(self.host), self.port)}"
+        host = self.client.local_host if self.client else reachable_host(options.host)
+        return f"{scheme}://{address_text(host, self.port)}"
 
     @property
     def advertised_address(self) -> tuple[str, int]:
@@ -132,7 +133,7 @@ class Listeners:
         """The URL for a WebSocket client on this machine; None: there is no such port."""
         if self.websocket is None:
             return None
-        address = address_text(reachable_host(self.websocket.host), self.websocket.port)
+        address = address_text(self.websocket.local_host, self.websocket.port)
         return f"{self.websocket.scheme}://{address}"
 
     @property
@@ -150,9 +151,7 @@ class Listeners:
         """The URL where monitoring answers; None: it is off."""
         if self.monitor is None:
             return None
-        options = self._server.options
-        host = reachable_host(options.http_host or options.host)
-        return f"{self.monitor.scheme}://{address_text(host, self.monitor.port)}"
+        return f"{self.monitor.scheme}://{address_text(self.monitor.local_host, self.monitor.port)}"
 
 
 def open_websocket(server: WebSocketHost) -> WebSocketListener | None:

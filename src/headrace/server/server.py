@@ -398,7 +398,7 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The address that the client port is bound to."""
+        """The address of the client port as it is configured, also a name."""
         return self.listeners.host
 
     @property

@@ -150,6 +150,41 @@ def test_a_host_that_means_every_address_has_those_of_both_kinds(host: str, tran
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("transport", ["epoll", "asyncio"])
+def test_a_host_that_is_a_name_is_told_as_the_name(transport: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As by nats-server: whoever is told it may know the name by another address."""
+    caplog.set_level("INFO")
+    options = Options(
+        host="localhost",
+        port=-1,
+        http_port=-1,
+        websocket=WebSocketOptions(host="localhost", no_tls=True),
+        cluster=ClusterOptions(name="C", host="localhost", port=-1),
+        leafnodes=LeafNodeOptions(host="localhost", port=-1),
+    )
+
+    async def main() -> dict[str, tuple[str, int]]:
+        async with Server(options, transport=transport) as server:
+            assert server.routes is not None
+            assert server.leafs is not None
+            ports = {"client": server.port, "route": server.routes.port, "leafnode": server.leafs.port}
+            told = {}
+            for name, port in ports.items():
+                reader, writer = await asyncio.open_connection("localhost", port)
+                info = json.loads((await reader.readline())[5:])
+                told[name] = info["host"], info["port"]
+                writer.close()
+            assert told == {name: ("localhost", port) for name, port in ports.items()}
+            urls = [url for found in ports_of(server).values() for url in found]
+            assert {urlsplit(url).hostname for url in urls} <= {"127.0.0.1", "::1"}
+            return told
+
+    told = asyncio.run(main())
+
+    for name, (host, port) in told.items():
+        assert f"Listening for {name} connections on {host}:{port}" in caplog.text
+
+
 def test_no_host_means_every_address() -> None:
     """Of ports whose options are made in Python; files and the client port have the default in its place."""
     options = Options(

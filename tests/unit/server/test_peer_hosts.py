@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.cluster.port import Address
 from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.server.addresses import machine_addresses
 from headrace.server.peers import opening
 from headrace.server.peers.machine_port import MachinePort
 from headrace.testing import Server
@@ -45,6 +47,25 @@ def test_a_socket_that_cannot_be_watched_leaves_nothing_behind(monkeypatch: pyte
             return len(routes.connections), len(routes.mesh.sessions)
 
         assert server.call(left) == (0, 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_a_server_does_not_connect_to_its_own_port(host: str) -> None:
+    async def run() -> list[str | None]:
+        async with Server(cluster=cluster(host=host)) as server:
+            routes, reasons = routes_of(server), list[str | None]()
+            ended = asyncio.Event()
+
+            def failed(reason: str | None) -> None:
+                reasons.append(reason)
+                ended.set()
+
+            own = machine_addresses()[0] if host == "0.0.0.0" else "localhost"
+            routes.connect(Address(own, routes.port), pytest.fail, failed, None)
+            await ended.wait()
+            return reasons
+
+    assert asyncio.run(run()) == [None]
 
 
 def test_who_is_dialed_and_cannot_be_watched_is_dialed_again(monkeypatch: pytest.MonkeyPatch) -> None:

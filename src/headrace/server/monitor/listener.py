@@ -21,6 +21,7 @@ from msgspec import Struct
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
 from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting, socket_for_all
+from headrace.server.addresses import local_host
 
 if TYPE_CHECKING:
     import ssl
@@ -76,7 +77,7 @@ class MonitorTLS(Struct):
 class MonitorHandle:
     """A running monitor; `port` is the one it is really bound to."""
 
-    __slots__ = ("_listening", "_secured", "_serving", "host", "port")
+    __slots__ = ("_listening", "_secured", "_serving", "local_host", "port")
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class MonitorHandle:
         self._listening = listening
         self._serving = serving
         self._secured = secured
-        self.host: Final = host
+        self.local_host: Final = local_host(host, listening.getsockname()[0])
         self.port: Final[int] = listening.getsockname()[1]
 
     async def is_up(self) -> None:

@@ -16,7 +16,7 @@ from headrace import limits
 from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
 from headrace.server.acceptor import Acceptor
-from headrace.server.addresses import is_wildcard, machine_addresses, reachable_host
+from headrace.server.addresses import is_wildcard, machine_addresses
 from headrace.server.listener import bind
 from headrace.server.peers.connection import PeerConnection
 from headrace.server.peers.opening import DialError, connect, open_over_asyncio, open_over_epoll
@@ -146,7 +146,7 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @property
     def host(self) -> str:
-        """The address the port is bound to. Raises: RuntimeError without a port."""
+        """The address of the port as it is configured, also a name. Raises: RuntimeError without a port."""
         return self._bound.host
 
     @property
@@ -161,7 +161,7 @@ class PeerHost(ABC, Generic[SessionT]):
     @property
     def url(self) -> str:
         """The URL at which a server on this machine connects. Raises: RuntimeError without a port."""
-        return f"{'nats' if self.tls is None else 'tls'}://{Address(reachable_host(self.host), self.port)}"
+        return f"{'nats' if self.tls is None else 'tls'}://{Address(self._bound.local_host, self.port)}"
 
     @property
     def advertised(self) -> Address:
@@ -291,7 +291,7 @@ class PeerHost(ABC, Generic[SessionT]):
         """True for the address of this server's own port."""
         if self.listener is None or port != self.port:
             return False
-        return host in machine_addresses() if is_wildcard(self.host) else host == self.host
+        return host in machine_addresses() if is_wildcard(self.host) else host == self.listener.bound_host
 
 
 class PeerListener(Acceptor):
