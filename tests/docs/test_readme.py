@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DOCUMENTS = (
     "README.md",
+    "CONTRIBUTING.md",
     "docs/testing.md",
     "docs/durability.md",
     pytest.param("docs/guide.md", marks=in_turn("guide")),
@@ -69,6 +70,18 @@ def test_programs_that_are_shown_are_run(name: str) -> None:
     for block in found:
         others = (other.text for other in found if other is not block)
         assert block.name is None or any(block.name in text for text in others), block.name
+
+
+def test_no_document_is_forgotten() -> None:
+    listed = {ROOT / str(getattr(name, "values", [name])[0]) for name in DOCUMENTS}
+    to_run = {
+        page
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.is_run and (block.language in ("console", "python"))
+    }
+
+    assert to_run == listed
 
 
 def test_sentences_of_the_readme_are_short() -> None:
