@@ -11,91 +11,31 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
-import headrace
 from harness.dearest import in_turn
 from harness.killing import table_files
 from harness.s3 import aws_environment, s3_endpoint
+from harness.spark_daemons import SOURCES, archive, cluster
 from harness.stored_sources import GoStream, StanChannel
-from harness.waiting import LONG, wait_until
+from harness.waiting import LONG
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # What moto and its dependencies warn of is theirs.
 pytestmark = [pytest.mark.spark, in_turn("cluster"), pytest.mark.filterwarnings("default")]
 
 COUNT = 40_000
 """Four tasks of a batch."""
-SOURCES = Path(headrace.__file__).parents[1]
-CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-DEPLOY = "org.apache.spark.deploy"
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def archive(folder: Path) -> Path:
-    """This package as it is installed, compiled modules included."""
-    file = folder / "headrace.tar.gz"
-    with tarfile.open(file, "w:gz", compresslevel=1) as tar:
-        for name in ("headrace", "pyspark_nats"):
-            tar.add(SOURCES / name, name, filter=lambda one: None if "__pycache__" in one.name else one)
-    return file
-
-
-@contextmanager
-def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Callable[[str], str]]:
-    """A process of the cluster; gives a function that waits for a line of its log and says what matches."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(CLASS.parents[1]),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    log = folder / f"{name}.log"
-    where = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    kind = name.partition("-")[0]
-    command = [str(CLASS), f"{DEPLOY}.{kind}.{kind.capitalize()}", *where, *arguments]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=folder)
-
-    def said(line: str) -> str:
-        return wait_until(lambda: re.search(line, log.read_text()), f"{name} says {line}", LONG).group(0)
-
-    try:
-        yield said
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """The URL of a master with two workers of one core each; their directories are `worker-1` and `-2`."""
-    with ExitStack() as stack:
-        url = stack.enter_context(daemon(folder, "master"))(r"spark://127\.0\.0\.1:\d+")
-        workers = []
-        for number in (1, 2):
-            name = f"worker-{number}"
-            given = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url)
-            workers.append(stack.enter_context(daemon(folder, name, *given)))
-        for said in workers:
-            said("Successfully registered with master")
-        yield url
 
 
 @pytest.fixture
