@@ -263,3 +263,28 @@ def test_damaged_messages_are_told_of(tmp_path: Path, table: Table) -> None:
         report = archived(table, Streams(connection))
     assert report.damaged == ((5, 5),)
     assert sequences(table) == [n for n in range(1, 51) if n != 5]
+
+
+@pytest.mark.parametrize("retention", ["limits", "workqueue"])
+def test_messages_that_are_still_being_written_are_not_passed_over(
+    tmp_path: Path, table: Table, retention: str
+) -> None:
+    """The state of a stream counts them before they are on disk, and before anybody can read them."""
+    with (
+        Server(jetstream=tmp_path / "js", faults=True) as server,
+        connect(server.url) as connection,
+        connect(server.url) as other,
+    ):
+        streams = Streams(connection)
+        streams.make(retention=retention, allow_direct=True)
+        streams.publish(1, 5)
+        assert server.disk is not None
+        server.disk.sync_seconds = 0.3
+        for number in range(6, 10):
+            other.publish("orders.new", b"%d" % number)
+            other.flush(10)
+            archived(table, streams)
+        server.disk.sync_seconds = 0.0
+        streams.publish(10, 1)
+        archived(table, streams)
+    assert sequences(table) == list(range(1, 11))
