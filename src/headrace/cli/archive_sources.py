@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.client.errors import ClientError, NoRespondersError
 from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from headrace.client.blocking import Connection
     from headrace.tables.source import SegmentSource
 
     Sources = list[tuple[SegmentSource, TableKind]]
@@ -91,11 +93,28 @@ def _channels_of_server(options: argparse.Namespace) -> Iterator[Sources]:
 
     with access.connected(options) as connection:
         admin = StreamingAdmin(connection, options.cluster_id)
-        known = [raw_name(one.name) for one in admin.channels()]
+        try:
+            known = [raw_name(one.name) for one in admin.channels()]
+            chosen = _chosen_channels(known, options.channel)
+        except (NoRespondersError, source.SourceError) as error:
+            raise source.SourceError(f"{error}{_advice(connection, options.channel)}") from error
         yield [
             (ReplaySource(connection, options.cluster_id, name_of(name)), TableKind.MESSAGES)
-            for name in _chosen_channels(known, options.channel)
+            for name in chosen
         ]
+
+
+def _advice(connection: Connection, channels: list[str]) -> str:
+    """Say what a channel is, and which streams may be meant."""
+    from headrace.client.jetstream import JetStream
+
+    said = "; channels are those of NATS Streaming (STAN)"
+    try:
+        streams = [name for channel in channels for name in JetStream(connection).like(channel)]
+    except ClientError:  # there is no JetStream either
+        return said
+    flags = " ".join(f"--stream {name}" for name in dict.fromkeys(streams))
+    return f"{said}, streams of JetStream are named by {flags}" if flags else said
 
 
 @contextmanager

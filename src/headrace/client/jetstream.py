@@ -59,6 +59,7 @@ Direct gets may still work.
 
 _LOOKS: Final = 40
 """Looks at the end of a range within `UNDER_WAY_NS`, where it is read with direct gets."""
+_MOST_LIKE: Final = 3
 _EXHAUSTED: Final = (b"404", b"408")
 _WINDOW_FULL: Final = (b"Message Size Exceeds MaxBytes", b"Batch Completed")
 _DIRECT_HEADER: Final = b"\r\nNats-Stream: "
@@ -155,6 +156,13 @@ class JetStream:
             found += page
             if not page or len(found) >= total:
                 return found
+
+    def like(self, channel: str) -> list[str]:
+        """The streams that may be meant by a channel's name: those of that name in whatever case, or else
+        some that take its subject. Raises: as `state`.
+        """
+        same = [name for name in self.names() if name.lower() == channel.lower()]
+        return (same or self.names(channel))[:_MOST_LIKE]
 
     def sequence_at(self, stream: str, time_ns: int, *, direct: bool = False) -> int:
         """The first sequence stored at that time or later; one above the last if there is none.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headrace.spark.offsets import StoredRange
 
 _NOT_FOUND: Final = 404
-_MOST_TOLD: Final = 3
 
 
 class ChannelLink(StoredLink):
@@ -90,7 +89,7 @@ class ChannelLink(StoredLink):
             return ""
         said = "; channels are those of NATS Streaming (STAN)"
         try:
-            streams = self._with_connection(lambda connection: _streams_like(JetStream(connection), name))
+            streams = self._with_connection(lambda connection: JetStream(connection).like(name))
         except ClientError:  # there is no JetStream either
             return said
         if not streams:
@@ -99,9 +98,3 @@ class ChannelLink(StoredLink):
 
     def _is_gone(self, error: ClientError) -> bool:
         return isinstance(error, StreamingRefusedError) and error.code == _NOT_FOUND
-
-
-def _streams_like(streams: JetStream, channel: str) -> list[str]:
-    """Return the streams of a channel's name, in whatever case, or else some that take its subject."""
-    same = [name for name in streams.names() if name.lower() == channel.lower()]
-    return (same or streams.names(channel))[:_MOST_TOLD]

@@ -15,6 +15,7 @@ from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -109,6 +110,27 @@ def test_server_without_jetstream_says_so(out: Path, capsys: pytest.CaptureFixtu
     with Server() as server:
         assert tables("archive", "--stream", "ORDERS", "--to", out, "--server", server.url) == 1
     assert "no JetStream answers under $JS.API" in capsys.readouterr().err
+
+
+def test_channel_that_is_a_stream_is_told_so(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def archive(*names: str) -> str:
+        assert tables("archive", *names, "--to", out, "--server", server.url, "-cid", "shop") == 1
+        return capsys.readouterr().err
+
+    nobody = "no NATS Streaming (STAN) server of cluster ID shop answers"
+    with Server() as server:
+        assert archive("ORDERS").endswith(f"{nobody}; channels are those of NATS Streaming (STAN)\n")
+    with Server(jetstream=True) as server:
+        fill(server.url, "ORDERS", "PRICES")
+        assert archive("missing").endswith(f"{nobody}; channels are those of NATS Streaming (STAN)\n")
+        assert archive("orders", "PRICES.new").endswith("are named by --stream ORDERS --stream PRICES\n")
+    with Server(jetstream=True, streaming=StreamingOptions(cluster_id="shop")) as server:
+        fill(server.url, "ORDERS")
+        told = archive("ORDERS")
+        assert (
+            "no channel 'ORDERS'; channels are those of NATS Streaming (STAN), streams of JetStream" in told
+        )
+    assert not out.exists()
 
 
 def test_streams_of_a_domain(out: Path) -> None:
