@@ -102,7 +102,7 @@ dist: .venv/.built
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dist.txt
 	$(BIN)/python -m build -q --outdir dist/built
 	mv dist/built/*.tar.gz dist
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel -q repair -w dist dist/built/*.whl
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair -w dist dist/built/*.whl
 	rm -r dist/built
 	$(BIN)/twine check --strict dist/*
 

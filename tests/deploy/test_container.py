@@ -57,9 +57,13 @@ def is_sent(name: str) -> bool:
     ]
     sent = True
     for rule in rules:
-        pattern = rule.removeprefix("!").removeprefix("**/")
-        below = (part.as_posix() for part in (Path(name), *Path(name).parents))
-        if any(fnmatch(part, pattern) or fnmatch(Path(part).name, pattern) for part in below if part != "."):
+        pattern = rule.removeprefix("!")
+        below = (part.as_posix() for part in (Path(name), *Path(name).parents) if part != Path())
+        anywhere = pattern.startswith("**/")
+        if any(
+            fnmatch(part.rpartition("/")[2] if anywhere else part, pattern.removeprefix("**/"))
+            for part in below
+        ):
             sent = rule.startswith("!")
     return sent
 
