@@ -56,7 +56,7 @@ _ZONE: Final = r"(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)"
 _TIMESTAMP: Final = re.compile(rf"(?a){_DATE}(?:[T ]{_CLOCK} ?{_ZONE}?)?)?)?")
 _DAY: Final = re.compile(rf"(?a){_DATE}(?:[T ].*)?)?)?")
 _TIME: Final = re.compile(rf"(?a){_CLOCK}")
-_NUMBER: Final = re.compile(r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
+_NUMBER: Final = re.compile(r"(?a)[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?")
 _WIDE: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 
 

@@ -106,6 +106,25 @@ def get(url: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def test_metrics_of_names_with_line_ends_and_quotes_are_lines_of_their_own() -> None:
+    state = QueryState('a"} 1\nheadrace_pipeline_query_up{x="')
+    state.update([progress(0, 1000, 1001, 5001)])
+    server = MetricsServer(MetricNames("pipeline", "orders\n"), [state], "127.0.0.1", 0)
+    server.start()
+    try:
+        lines = get(f"{server.url}/metrics")[1].splitlines()
+        for path in ("/", "/metrics/", "/metrics/../x", "/healthz?x=1"):
+            assert get(f"{server.url}{path}")[0] == (200 if path.startswith("/healthz") else 404)
+        change = urllib.request.Request(f"{server.url}/metrics", data=b"x", method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(change, timeout=10)
+    finally:
+        server.stop()
+    up = [line for line in lines if line.startswith("headrace_pipeline_query_up{")]
+    name = r"a\"} 1\nheadrace_pipeline_query_up{x=\""
+    assert up == [f'headrace_pipeline_query_up{{pipeline="orders\\n",query="{name}"}} 1.0']
+
+
 def test_metrics_and_health_follow_the_queries() -> None:
     state, unknown = QueryState("table"), QueryState("other")
     state.update([progress(0, 1000, 1001, 5001, written=120)])

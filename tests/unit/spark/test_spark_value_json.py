@@ -140,6 +140,15 @@ def test_variant_keeps_all_digits_of_a_number() -> None:
     assert made.toJson() == "0.1000000000000000000000000001"
 
 
+@pytest.mark.parametrize(
+    "kind", ["decimal(5,2)", "timestamp", "date", "time", "binary", "interval day to second"]
+)
+def test_long_text_that_is_nearly_a_value_is_looked_at_once(kind: str) -> None:
+    """A reader that tries each way to cut a million digits in two would not come back."""
+    with pytest.raises(BAD_JSON):
+        read(kind, '"' + "1" * 1_000_000 + 'x"')
+
+
 def test_variant_within_lists_as_deep_as_python_goes_is_refused_and_not_a_crash() -> None:
     with pytest.raises(BAD_JSON):
         read("variant", "[" * 100_000 + "]" * 100_000)
