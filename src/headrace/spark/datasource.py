@@ -103,7 +103,7 @@ class NatsDataSource(DataSource):
         """
         is_asked_for = options.value_format.name == "schema"
         is_free = "valueformat" not in map(str.lower, self.options)
-        if not options.streams or not (is_asked_for or is_free):
+        if not options.streams or options.path or not (is_asked_for or is_free):
             return options
         found = described_payloads(for_executors(options), is_asked_for=is_asked_for)
         return _with_payloads(options, found)
@@ -140,6 +140,11 @@ def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReade
     from headrace.spark.table_reader import FilteringTableReader, TableBatchReader, holds_tables
 
     assert options.path is not None
+    if options.streams and (options.log_path is not None or not holds_tables(options.path)):
+        raise OptionError(
+            "option stream with option path is for tables, with what is behind them from option url: logs of "
+            "streams are read through their server"
+        )
     if holds_tables(options.path):
         return (
             FilteringTableReader(options, columns) if options.pushdown else TableBatchReader(options, columns)

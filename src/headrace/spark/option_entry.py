@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SELECTIONS: Final = ("subject", "channel", "stream", "path")
-"""The options of which a query has one (`path` may have `channel` too); others may be for some only."""
+"""The options of which a query has one, but that `path` may have `channel` or `stream` too; others may be for
+some only."""
 
 STORED: Final = ("channel", "stream", "path")
 """The options that select what is stored."""

@@ -119,7 +119,8 @@ class SourceOptions:
     path: str | None = option(
         None,
         "text",
-        "Directory of a store, a log or of tables, or URL of tables: read their files (`channel` chooses)",
+        "Directory of a store, a log or of tables, or URL of tables: read their files (`channel` or, of "
+        "tables, `stream` chooses)",
         shown_default=_ONE_OF_THESE,
     )
     log_path: str | None = option(
@@ -283,8 +284,8 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         value_format=read_value_format(form, schema, mode, ValueFormat()),
         connecting=read_connecting(values),
     )
-    if options.value_format.name == "schema" and not options.streams:
-        raise OptionError("option valueFormat schema goes with option stream: others say no schema")
+    if options.value_format.name == "schema" and (not options.streams or options.path):
+        raise OptionError("option valueFormat schema goes with option stream alone: others say no schema")
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
@@ -294,7 +295,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
 def _check_selection(values: Mapping[str, str]) -> None:
     """One kind of selection, and no option that belongs to another."""
     chosen = [name for name in SELECTIONS if values.get(name)]
-    if chosen == ["channel", "path"]:  # the channels chosen among those of a directory
+    if chosen in (["channel", "path"], ["stream", "path"]):  # chosen among those of a directory
         chosen = ["path"]
     if len(chosen) > 1:
         raise OptionError(f"options {' and '.join(chosen)} exclude each other: a query reads one kind")

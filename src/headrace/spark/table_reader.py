@@ -1,7 +1,7 @@
 """Reading tables (docs/tables.md) as `format("nats")`: archived messages from Parquet, newer from the log.
 
 A table says which sequence it will archive next. What lies before is read from its files, and with option
-`url` or `logPath` what comes from there on is read from the channel's server or its log: one scan with every
+`url` or `logPath` what comes from there on is read from the stream's server or its log: one scan with every
 message once, whatever is archived, merged or published meanwhile. A task is a span of sequences, whose row
 groups are found by their statistics. Tables, not streams: a stream asks a server what is new.
 """
@@ -26,7 +26,7 @@ from headrace.objects.opening import open_store
 from headrace.objects.port import OWN
 from headrace.spark.errors import StoredStreamError
 from headrace.spark.log_reader import SLICE_BYTES, LogBatchReader, LogPartition, span
-from headrace.spark.offsets import CHANNEL, StoredRange
+from headrace.spark.offsets import StoredRange
 from headrace.spark.option_places import Edge, Moment
 from headrace.spark.pushdown import Bounds, bounds_of
 from headrace.spark.schema import arrow_schema
@@ -34,6 +34,7 @@ from headrace.spark.stored_link import StoredState
 from headrace.spark.stored_reader import StoredBatchReader, StoredPartition, start_of
 from headrace.spark.values import Decoder
 from headrace.tables.errors import TableError, TableMissing
+from headrace.tables.manifest import TableKind
 from headrace.tables.open import find_tables
 from headrace.tables.scan import RowGroup, RowSelection, pieces, scan, sequence_at
 from headrace.tables.table import Table
@@ -66,7 +67,7 @@ class TablePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of one table that is read, and of the channel behind it."""
+    """The part of one table that is read, and of the stream behind it."""
 
     table: Table
     manifest: TableManifest
@@ -170,18 +171,23 @@ class TableBatchReader(StoredBatchReader):
     def _tables(self) -> list[tuple[Table, TableManifest]]:
         """The tables to read. Raises: TableError, StoredStreamError."""
         assert self._options.path is not None
-        found = {}
+        found: dict[str, tuple[Table, TableManifest]] = {}
         for table in find_tables(self._options.path):
             manifest = table.manifest()
+            if manifest.stream in found:
+                other = found[manifest.stream][0].store.location
+                raise StoredStreamError(
+                    f"{other} and {table.store.location} are of one stream: option path has to name one"
+                )
             found[manifest.stream] = table, manifest
-        names = CHANNEL.chosen(self._options.channels or (">",), found)
-        for name in names or self._options.channels:
+        names = self._kind.chosen(self._names, found) if self._names else sorted(found)
+        for name in names or self._names:
             if name not in found:
-                raise StoredStreamError(f"there is no table of channel {name} in {self._options.path}")
+                raise StoredStreamError(f"there is no table of {self._of(name)} in {self._options.path}")
         return [found[name] for name in names]
 
     def _part(self, table: Table, manifest: TableManifest) -> _Part:
-        """Plan the part of a table that is read, and of the channel behind it.
+        """Plan the part of a table that is read, and of the stream behind it.
 
         Raises: StoredStreamError, DataLossError, OptionError.
         """
@@ -200,7 +206,7 @@ class TableBatchReader(StoredBatchReader):
         self._report(f"{where}: damaged in the stream", manifest.damaged, begin, end)
         if behind is not None:
             gone = (manifest.next, min(behind.first_sequence, behind.last_sequence + 1) - 1)
-            self._report(f"channel {name}: removed before they were archived", (gone,), begin, end)
+            self._report(f"{self._of(name)}: removed before they were archived", (gone,), begin, end)
         bounds = self._bounds
         if not bounds.may_hold_stream(_shown(name)):
             begin = end
@@ -259,6 +265,11 @@ class TableBatchReader(StoredBatchReader):
     def _state_behind(self, table: Table, manifest: TableManifest) -> StoredState | None:
         """Ask for the state of a table's stream; None if it is not needed. Raises: StoredStreamError."""
         name, where = manifest.stream, table.store.location
+        is_behind = self._options.log_path is not None or self._options.url is not None
+        if is_behind and manifest.kind is not TableKind.MESSAGES:
+            raise StoredStreamError(
+                f"{where} has rows of a key-value bucket: what is newer than they is not read with option url"
+            )
         state = None
         if self._options.log_path is not None:
             [directory] = self._log_of(name).values()
@@ -277,8 +288,8 @@ class TableBatchReader(StoredBatchReader):
                 )
         if state is not None and state.last_sequence + 1 < manifest.next:
             raise StoredStreamError(
-                f"channel {name} ends at sequence {state.last_sequence}, and {where} has it up to "
-                f"{manifest.next - 1}: it is not the same channel, or an older copy of it"
+                f"{self._of(name)} ends at sequence {state.last_sequence}, and {where} has it up to "
+                f"{manifest.next - 1}: it is not the same {self._kind.word}, or an older copy of it"
             )
         return state
 
@@ -300,7 +311,7 @@ class TableBatchReader(StoredBatchReader):
                 m.time_ns for one in view.slices(last, last + 1, 1) for ms, _ in read_slice(one) for m in ms
             ]
         except StorageError as error:
-            raise StoredStreamError(f"channel {manifest.stream}: {error}") from error
+            raise StoredStreamError(f"{self._of(manifest.stream)}: {error}") from error
         if row is not None and found and found != row.column("timestamp_ns").to_pylist():
             raise StoredStreamError(
                 f"{table.store.location} is not the table of the log in {directory}: they hold different "

@@ -39,8 +39,12 @@ def test_datasource_channel_options_that_make_no_sense_are_refused() -> None:
 def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
     with pytest.raises(OptionError, match="option stream is missing"):
         NatsDataSource({}).schema()
-    with pytest.raises(OptionError, match="options stream and path exclude each other"):
-        NatsDataSource({"path": "x", "stream": "y"}).schema()
+    with pytest.raises(OptionError, match="options channel and stream exclude each other"):
+        NatsDataSource({"channel": "x", "stream": "y"}).schema()
+    with pytest.raises(OptionError, match="options channel and stream and path exclude each other"):
+        NatsDataSource({"path": "x", "channel": "y", "stream": "z"}).schema()
+    with pytest.raises(OptionError, match="option stream with option path is for tables"):
+        NatsDataSource({"path": "x", "stream": "y"}).reader(COLUMNS)
     with pytest.raises(OptionError, match="option queue goes with option subject, not with option path"):
         NatsDataSource({"path": "x", "channel": "y", "queue": "q"}).schema()
 

@@ -13,9 +13,12 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, Str
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from harness.s3 import aws_environment, s3_endpoint
+from headrace.client.blocking import connect
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.replay import ReplayBatch
 from headrace.errors import UnsupportedError
 from headrace.log.filesystem import RealFileSystem
+from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 from headrace.objects.local import LocalStore
@@ -24,14 +27,17 @@ from headrace.spark.errors import DataLossError, OptionError, StoredStreamError
 from headrace.spark.log_reader import LogBatchReader, LogPartition
 from headrace.spark.options import read_options
 from headrace.spark.schema import COLUMNS, stored_record_batch
-from headrace.spark.stored_link import StoredRows, StoredState
+from headrace.spark.stored_link import StoredRows, StoredState, idle
 from headrace.spark.stored_reader import StoredPartition
 from headrace.spark.table_reader import FilteringTableReader, TableBatchReader, TablePartition
 from headrace.tables import Table, open_store
 from headrace.tables.archive import archive
 from headrace.tables.files import FileLimits
+from headrace.tables.manifest import TableKind
+from headrace.tables.open import table_place
 from headrace.tables.rewrite import compact, remove_rows
-from headrace.tables.source import LogSource
+from headrace.tables.source import LogSource, ServerStreamSource
+from headrace.testing import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -394,6 +400,60 @@ def test_executor_that_does_not_see_the_directory_says_so(shop: Shop, tmp_path: 
     elsewhere = replace(planned, host="elsewhere", location=str(tmp_path / "not here"))
     with pytest.raises(StoredStreamError, match="cannot be seen from"):
         list(one.read(elsewhere))
+
+
+def test_stream_of_jetstream_is_behind_its_table(tmp_path: Path) -> None:
+    place = str(tmp_path / "tables")
+    with Server(jetstream=True) as server, connect(server.url) as connection:
+        jetstream = JetStreamApi(connection)
+        for name in ("ORDERS", "PRICES"):
+            jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"]})
+            for number in range(1, 11):
+                jetstream.put(f"{name}.new", b"%d" % number)
+            archive(Table(LocalStore(tmp_path / "tables" / name)), ServerStreamSource(connection, name))
+        for number in range(11, 15):
+            jetstream.put("ORDERS.new", b"%d" % number)
+
+        def read(**options: str) -> list[int]:
+            one = NatsDataSource({"path": place, **options}).reader(COLUMNS)
+            found = [b for p in one.partitions() for b in one.read(p)]
+            return [row["sequence"] for batch in found for row in batch.to_pylist()]
+
+        assert read(stream="ORDERS") == list(range(1, 11))
+        assert read(stream="ORDERS", url=server.url) == list(range(1, 15))
+        assert len(read(stream="*", url=server.url)) == 24
+        assert read(stream="ORDERS", url=server.url, startingOffsets='{"ORDERS": 8}') == list(range(8, 15))
+        with pytest.raises(StoredStreamError, match="there is no table of stream MISSING"):
+            read(stream="MISSING")
+        jetstream.ask("STREAM.DELETE.ORDERS")
+        with pytest.raises(StoredStreamError, match="there is no stream ORDERS, of which"):
+            read(stream="ORDERS", url=server.url)
+    idle.clear()
+
+
+def test_tables_of_one_stream_are_not_mixed(tmp_path: Path) -> None:
+    log = MemoryLog()
+    log.append([NewMessage(b"$KV.settings.a", b"1"), NewMessage(b"$KV.settings.b", b"1")])
+    source = LogSource(log, "KV_settings", 7)
+    for kind in (TableKind.HISTORY, TableKind.MESSAGES):
+        archive(Table(LocalStore(tmp_path / table_place("KV_settings", kind))), source, kind=kind)
+    with pytest.raises(StoredStreamError, match=r"are of one stream: option path has to name one"):
+        NatsDataSource({"path": str(tmp_path)}).reader(COLUMNS).partitions()
+    history = str(tmp_path / "settings.history")
+    one = NatsDataSource({"path": history}).reader(COLUMNS)
+    assert [row["data"] for p in one.partitions() for b in one.read(p) for row in b.to_pylist()] == [b"1"] * 2
+    with pytest.raises(StoredStreamError, match="has rows of a key-value bucket"):
+        NatsDataSource({"path": history, "url": "nats://127.0.0.1:1"}).reader(COLUMNS).partitions()
+
+
+def test_stream_with_a_path_is_for_tables(shop: Shop) -> None:
+    for options in ({"path": str(shop.path)}, {"path": str(shop.tables), "logPath": str(shop.path)}):
+        with pytest.raises(OptionError, match="option stream with option path is for tables"):
+            NatsDataSource({**options, "stream": "orders"}).reader(COLUMNS)
+    with pytest.raises(OptionError, match="valueFormat schema goes with option stream alone"):
+        read_options({"path": str(shop.tables), "stream": "orders", "valueFormat": "schema"})
+    with pytest.raises(OptionError, match="exclude each other"):
+        read_options({"path": str(shop.tables), "stream": "a", "channel": "b"})
 
 
 def test_data_source_tells_tables_from_logs(shop: Shop) -> None:
