@@ -190,7 +190,7 @@ expectations:
 sinks:
   after: {from: after, format: console}
   parted: {from: numbers, format: parquet, path: out, partition_by: day}
-  keyed: {from: numbers, format: nats, options: {stream: S, keyColumns: value}}
+  keyed: {from: numbers, format: nats, options: {stream: S, keyColumns: value.x}}
 """
     with pytest.raises(ConfigError) as caught:
         build(read_spec(text, tmp_path / "spec.yaml"), spark.newSession())
@@ -201,7 +201,7 @@ sinks:
     assert "no_such_module:function: module no_such_module: ModuleNotFoundError" in found[2]
     assert 'expectation "text"' in found[3]
     assert 'no column "day" to partition by' in found[4]
-    assert found[5].endswith('sink "keyed": column data is missing: it holds the payload, binary or string')
+    assert "sink \"keyed\": option keyColumns: there is no column 'x' in value" in found[5]
 
 
 def test_a_row_that_may_not_be_ends_the_run_and_names_the_expectation(

@@ -26,7 +26,7 @@ from headrace.pipelines.table_replay import TableReplay
 from headrace.spark.errors import OptionError
 from headrace.spark.progress import failure_text
 from headrace.spark.sink_options import read_sink_options
-from headrace.spark.sink_rows import check_sink_columns
+from headrace.spark.sink_rows import check_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -172,7 +172,7 @@ class _Builder:
                 )
         if sink.format == NATS:
             try:
-                check_sink_columns(frame.schema, read_sink_options({**self._spec.nats, **sink.options}))
+                check_keys(frame.schema, read_sink_options({**self._spec.nats, **sink.options}))
             except OptionError as error:
                 raise HeadraceError(f"sink {shown(sink.name)}: {error}") from error
         self._plan.sinks[sink.name] = frame

@@ -97,8 +97,7 @@ class RowsIdentity:
 def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
     """Check that the frame can be written. Raises: OptionError naming the column."""
     kinds = {field.name: field.dataType for field in schema}
-    keys = {name: key_path(name, schema.names) for name in options.key_columns}
-    used = {path[0] for path in keys.values()}
+    used = {key_path(name, schema.names)[0] for name in options.key_columns}
     typed = {} if options.payloads is None else _typed_kinds(options.payloads)
     if "data" not in kinds and not typed.keys() & kinds.keys():
         raise OptionError(
@@ -130,8 +129,13 @@ def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
             f"option idColumn: column {options.id_column} has type "
             f"{kinds[options.id_column].simpleString()}, not string, binary or a whole number"
         )
-    for name, path in keys.items():
-        _check_key(name, path, schema)
+    check_keys(schema, options)
+
+
+def check_keys(schema: StructType, options: SinkOptions) -> None:
+    """Check that the columns of option `keyColumns` can tell rows apart. Raises: OptionError naming one."""
+    for name in options.key_columns:
+        _check_key(name, key_path(name, schema.names), schema)
 
 
 def key_path(name: str, columns: Sequence[str]) -> tuple[str, ...]:
