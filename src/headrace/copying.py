@@ -15,6 +15,8 @@ from headrace.engine.columns import ColumnsBuilder
 from headrace.protocol import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.log.port import LogState, MessageLog
 
 PAGE: Final = 4096
@@ -51,6 +53,8 @@ class LogExtent(NamedTuple):
     messages: int
     created_ns: int
     keeps_order: bool = True
+    metadata: Mapping[str, str] = {}
+    """The metadata of the stream."""
 
 
 class LogPage(NamedTuple):
@@ -63,12 +67,20 @@ class LogPage(NamedTuple):
     next: int
 
 
-def extent_of(state: LogState, visible: int, created_ns: int, *, keeps_order: bool = True) -> LogExtent:
+def extent_of(
+    state: LogState,
+    visible: int,
+    created_ns: int,
+    *,
+    keeps_order: bool = True,
+    metadata: Mapping[str, str] | None = None,
+) -> LogExtent:
     """The extent of a log whose messages up to `visible` may be shown; none of the later ones is gone yet."""
     waiting = max(state.last_sequence - visible, 0)
     last = min(visible, state.last_sequence)
     first = min(state.first_sequence, last + 1)
-    return LogExtent(first, last, max(state.messages - waiting, 0), created_ns, keeps_order)
+    messages = max(state.messages - waiting, 0)
+    return LogExtent(first, last, messages, created_ns, keeps_order, metadata or {})
 
 
 def read_page(log: MessageLog, name: bytes, first: int, end: int) -> LogPage:

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.client.blocking import connect
@@ -16,6 +17,7 @@ from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits
 from headrace.conf.archive_options import StreamArchiveOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.errors import StartError
+from headrace.schemas import metadata
 from headrace.tables import Table, open_store
 from headrace.testing import Server
 
@@ -77,6 +79,17 @@ def test_streams_become_tables_while_the_server_serves(storage: str, tmp_path: P
     assert table.manifest().created_ns == created
     row = next(iter(table.batches())).to_pylist()[0]
     assert (row["stream"], row["subject"], row["data"]) == ("ORDERS", "ORDERS.new", b"11")
+
+
+def test_streams_that_say_what_payloads_are_become_typed_tables(tmp_path: Path) -> None:
+    pytest.importorskip("fastjsonschema")
+    with Server(jetstream=options(tmp_path)) as server:
+        make(server.url, "ORDERS", metadata=metadata({"type": "integer"}))
+        publish(server.url, "ORDERS", 1, 3)
+        eventually(lambda: sequences(tmp_path, "ORDERS"), [1, 2, 3])
+    table = Table(open_store(str(tmp_path / "tables" / "ORDERS")))
+    found = [one for where in table.locations() for one in pq.read_table(where)["value"].to_pylist()]
+    assert found == [1, 2, 3]
 
 
 def test_only_the_streams_and_accounts_that_are_meant(tmp_path: Path) -> None:

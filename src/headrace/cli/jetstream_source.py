@@ -140,6 +140,7 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
         record.created_ns,
         keeps_order=removes_front_only(config),
         begins_at=max(config.first_seq, 1),
+        metadata=config.metadata,
     )
 
 

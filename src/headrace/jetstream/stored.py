@@ -39,7 +39,13 @@ class StoredStreams:
         if stream is None:
             return None
         keeps_order = removes_front_only(stream.config)
-        return extent_of(stream.log.state(), stream.visible, stream.created_ns, keeps_order=keeps_order)
+        return extent_of(
+            stream.log.state(),
+            stream.visible,
+            stream.created_ns,
+            keeps_order=keeps_order,
+            metadata=stream.config.metadata,
+        )
 
     def page(self, name: bytes, first: int, end: int) -> LogPage:
         """The messages from `first` on, below `end`. Raises: LogError."""

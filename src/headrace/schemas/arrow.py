@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from headrace.schemas.errors import Misfit
 from headrace.schemas.payloads import VALUE
+from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,6 +87,17 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 def _part(kind: ColumnType | None) -> ColumnType:
     assert kind is not None
     return kind
+
+
+def described(pattern: str, subjects: pa.Array, payloads: Sequence[bytes]) -> Sequence[bytes | None]:
+    """The payloads of the subjects that a schema is for; None for the others. Empty: it is for all."""
+    if not pattern:
+        return payloads
+    wanted = pattern.encode()
+    return [
+        payload if matches(wanted, subject.encode()) else None
+        for subject, payload in zip(subjects.to_pylist(), payloads, strict=True)
+    ]
 
 
 class ColumnValues(Struct, frozen=True):

@@ -154,6 +154,14 @@ def metadata(
     return made
 
 
+def entries_of(one: SubjectSchema) -> dict[str, str]:
+    """Return the entries of a stream's metadata that say a schema."""
+    schema = one.schema
+    return metadata(
+        schema.text, schema.type, message=schema.message, earlier=schema.earlier, subjects=one.filter
+    )
+
+
 def as_text(schema: object) -> str:
     """Return a schema as text: JSON of a document, base64 of bytes."""
     if isinstance(schema, bytes):

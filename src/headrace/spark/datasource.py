@@ -103,10 +103,14 @@ class NatsDataSource(DataSource):
         """
         is_asked_for = options.value_format.name == "schema"
         is_free = "valueformat" not in map(str.lower, self.options)
-        if not options.streams or options.path or not (is_asked_for or is_free):
+        if not (is_asked_for or is_free):
             return options
-        found = described_payloads(for_executors(options), is_asked_for=is_asked_for)
-        return _with_payloads(options, found)
+        if options.path:
+            return _with_payloads(options, _payloads_of_path(options, is_asked_for=is_asked_for))
+        if options.streams:
+            found = described_payloads(for_executors(options), is_asked_for=is_asked_for)
+            return _with_payloads(options, found)
+        return options
 
     def writer(self, schema: StructType, overwrite: bool) -> NatsBatchWriter:
         """A writer of a whole frame. Raises: OptionError, UnsupportedError."""
@@ -161,6 +165,18 @@ def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReade
                 f"option {name} is for paths of tables, and there is no table in {options.path}"
             )
     return LogBatchReader(options, columns)
+
+
+def _payloads_of_path(options: SourceOptions, *, is_asked_for: bool) -> StreamPayloads | None:
+    """The schema of the tables in a place. Raises: OptionError, StoredStreamError."""
+    from headrace.spark.table_reader import described_tables, holds_tables
+
+    assert options.path is not None
+    if holds_tables(options.path):
+        return described_tables(options, is_asked_for=is_asked_for)
+    if is_asked_for:
+        raise OptionError("option valueFormat schema is for streams and tables: logs say no schema")
+    return None
 
 
 def _with_payloads(options: SourceOptions, payloads: StreamPayloads | None) -> SourceOptions:

@@ -33,13 +33,14 @@ from headrace.spark.option_places import Edge
 from headrace.spark.schema import COLUMNS, arrow_schema, columns_record_batch
 from headrace.spark.stored_link import StoredState
 from headrace.spark.stored_reader import StoredBatchReader, StoredStreamReader, start_of
-from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.spark.options import SourceOptions
     from headrace.spark.stored_link import StoredLink
+    from headrace.spark.typed_payloads import TypedDecoder
+    from headrace.spark.values import Decoder
 
 SLICE_BYTES: Final = 4 << 20
 """Fewer bytes of records than this do not pay for a second task."""
@@ -105,7 +106,7 @@ class LogBatchReader(StoredBatchReader):
         if not isinstance(partition, LogPartition):
             yield from super().read(partition)
             return
-        builder, decoder = ColumnsBuilder(), Decoder(self._options.value_format, self._schema)
+        builder, decoder = ColumnsBuilder(), self._decoder()
         name = _raw(partition.channel)
         for piece in partition.slice.pieces:
             found = read_slice(msgspec.structs.replace(partition.slice, pieces=(piece,)))
@@ -122,7 +123,9 @@ class LogBatchReader(StoredBatchReader):
             except StorageError as error:
                 raise StoredStreamError(f"channel {partition.channel}: {error}") from error
 
-    def _rows(self, partition: LogPartition, found: Columns, decoder: Decoder) -> pa.RecordBatch:
+    def _rows(
+        self, partition: LogPartition, found: Columns, decoder: Decoder | TypedDecoder
+    ) -> pa.RecordBatch:
         raw = columns_record_batch(found, arrow_schema(decoder.raw_columns))
         return decoder.decode(raw, found.sequences, self._of(partition.channel))
 

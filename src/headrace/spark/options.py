@@ -284,8 +284,8 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         value_format=read_value_format(form, schema, mode, ValueFormat()),
         connecting=read_connecting(values),
     )
-    if options.value_format.name == "schema" and (not options.streams or options.path):
-        raise OptionError("option valueFormat schema goes with option stream alone: others say no schema")
+    if options.value_format.name == "schema" and not options.streams and not options.path:
+        raise OptionError("option valueFormat schema goes with option stream or path: others say no schema")
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")

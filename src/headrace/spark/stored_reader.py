@@ -129,7 +129,7 @@ class _StoredTasks:
         if state is None:
             return
         gap = _Gap(wanted.first)
-        decoder = self._decoder(state)
+        decoder = self._decoder(state.metadata)
         for rows in self._link.rows(wanted, partition.filters, decoder.raw_columns):
             self._check_damage(wanted.name, rows.damaged)
             if rows.sequences:
@@ -176,12 +176,12 @@ class _StoredTasks:
             )
         return Place(start, end.created)
 
-    def _decoder(self, state: StoredState) -> Decoder | TypedDecoder:
-        """Make what turns payloads into columns, with the schemas that the stream has now."""
+    def _decoder(self, metadata: Mapping[str, str] | None = None) -> Decoder | TypedDecoder:
+        """Make what turns payloads into columns. `metadata`: those of the stream now, if they are known."""
         form = self._options.value_format
         if form.payloads is None:
             return Decoder(form, self._schema)
-        return TypedDecoder(form.payloads, form.mode, self._schema, state.metadata)
+        return TypedDecoder(form.payloads, form.mode, self._schema, metadata or {})
 
     def _present(self, wanted: StoredRange) -> StoredState | None:
         """The state of the stream, if it is still there and still the one of the plan.

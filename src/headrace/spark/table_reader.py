@@ -24,6 +24,7 @@ from headrace.log.view import LogView, read_slice
 from headrace.objects.errors import StoreError
 from headrace.objects.opening import open_store
 from headrace.objects.port import OWN
+from headrace.schemas.metadata import entries_of
 from headrace.spark.errors import StoredStreamError
 from headrace.spark.log_reader import SLICE_BYTES, LogBatchReader, LogPartition, span
 from headrace.spark.offsets import StoredRange
@@ -32,7 +33,7 @@ from headrace.spark.pushdown import Bounds, bounds_of
 from headrace.spark.schema import arrow_schema
 from headrace.spark.stored_link import StoredState
 from headrace.spark.stored_reader import StoredBatchReader, StoredPartition, start_of
-from headrace.spark.values import Decoder
+from headrace.spark.typed_payloads import payloads_of
 from headrace.tables.errors import TableError, TableMissing
 from headrace.tables.manifest import TableKind
 from headrace.tables.open import find_tables
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from headrace.spark.options import SourceOptions
     from headrace.spark.stored_link import StoredLink
+    from headrace.spark.typed_payloads import StreamPayloads
     from headrace.tables.manifest import DataFile, Ranges, TableManifest
 
 FOOTERS: Final = 4
@@ -95,6 +97,39 @@ def holds_tables(path: str) -> bool:
         return False  # what is wrong with it is said by whoever reads it
 
 
+def described_tables(options: SourceOptions, *, is_asked_for: bool) -> StreamPayloads | None:
+    """The schema of the payloads of the tables that the options select, if it is the same of all.
+
+    Raises: StoredStreamError; OptionError if it cannot be used, or if there is none although it is asked for.
+    """
+    try:
+        found = {manifest.stream: manifest.payloads for _, manifest in chosen_tables(options)}
+    except (TableError, StoreError) as error:
+        raise StoredStreamError(str(error)) from error
+    entries = {name: {} if one is None else entries_of(one) for name, one in found.items()}
+    return payloads_of(entries, (), is_asked_for=is_asked_for)
+
+
+def chosen_tables(options: SourceOptions) -> list[tuple[Table, TableManifest]]:
+    """The tables that the options select. Raises: TableError, StoreError, StoredStreamError."""
+    assert options.path is not None
+    kind, wanted = options.stored_kind, options.stored_names
+    found: dict[str, tuple[Table, TableManifest]] = {}
+    for table in find_tables(options.path):
+        manifest = table.manifest()
+        if manifest.stream in found:
+            other = found[manifest.stream][0].store.location
+            raise StoredStreamError(
+                f"{other} and {table.store.location} are of one stream: option path has to name one"
+            )
+        found[manifest.stream] = table, manifest
+    names = kind.chosen(wanted, found) if wanted else sorted(found)
+    for name in names or wanted:
+        if name not in found:
+            raise StoredStreamError(f"there is no table of {kind.word} {name} in {options.path}")
+    return [found[name] for name in names]
+
+
 class TableBatchReader(StoredBatchReader):
     """The reader of `spark.read.format("nats").option("path", ...)` for a place of tables."""
 
@@ -108,7 +143,7 @@ class TableBatchReader(StoredBatchReader):
         Raises: StoredStreamError, also when there is no table; DataLossError, OptionError.
         """
         try:
-            parts = [self._part(table, manifest) for table, manifest in self._tables()]
+            parts = [self._part(table, manifest) for table, manifest in chosen_tables(self._options)]
             planned: list[InputPartition] = [*self._spans(parts)]
         except (TableError, StoreError) as error:
             raise StoredStreamError(str(error)) from error
@@ -135,7 +170,7 @@ class TableBatchReader(StoredBatchReader):
         if not partition.files:
             return
         table = Table(open_store(partition.location))
-        decoder = Decoder(self._options.value_format, self._schema)
+        decoder = self._decoder()
         schema = arrow_schema(decoder.raw_columns)
         columns = [*schema.names, *(() if "sequence" in schema.names else ("sequence",))]
         first = None
@@ -167,24 +202,6 @@ class TableBatchReader(StoredBatchReader):
         return StoredStreamError(str(error))
 
     # ---- the plan ---------------------------------------------------------------------------
-
-    def _tables(self) -> list[tuple[Table, TableManifest]]:
-        """The tables to read. Raises: TableError, StoredStreamError."""
-        assert self._options.path is not None
-        found: dict[str, tuple[Table, TableManifest]] = {}
-        for table in find_tables(self._options.path):
-            manifest = table.manifest()
-            if manifest.stream in found:
-                other = found[manifest.stream][0].store.location
-                raise StoredStreamError(
-                    f"{other} and {table.store.location} are of one stream: option path has to name one"
-                )
-            found[manifest.stream] = table, manifest
-        names = self._kind.chosen(self._names, found) if self._names else sorted(found)
-        for name in names or self._names:
-            if name not in found:
-                raise StoredStreamError(f"there is no table of {self._of(name)} in {self._options.path}")
-        return [found[name] for name in names]
 
     def _part(self, table: Table, manifest: TableManifest) -> _Part:
         """Plan the part of a table that is read, and of the stream behind it.

@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from headrace.schemas.arrow import arrow_type, column_values, table_columns
+from headrace.schemas.arrow import arrow_type, column_values, described, table_columns
 from headrace.schemas.errors import Misfit, SchemaError
 from headrace.schemas.metadata import SCHEMA, read_schemas
 from headrace.schemas.payloads import payload_reader, payload_writer
 from headrace.spark.errors import OptionError, StoredStreamError, ValueFormatError
 from headrace.spark.schema import COLUMNS, CORRUPT, arrow_schema
-from headrace.subjects.grammar import is_subset, matches, overlaps
+from headrace.subjects.grammar import is_subset, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -123,7 +123,9 @@ class TypedDecoder:
         Raises: ValueFormatError for a payload that does not fit, in mode failfast.
         """
         payloads = raw.column("data").to_pylist()
-        values = column_values(self._reader, self._typed, self._described(raw, payloads))
+        pattern = self._payloads.filter
+        of = described(pattern, raw.column("subject"), payloads) if pattern else payloads
+        values = column_values(self._reader, self._typed, of)
         if values.bad and self._mode == "failfast":
             row = values.bad[0]
             raise ValueFormatError(
@@ -138,17 +140,6 @@ class TypedDecoder:
             dropped = set(values.bad)
             batch = batch.filter(pa.array([row not in dropped for row in range(len(payloads))]))
         return batch
-
-    def _described(self, raw: pa.RecordBatch, payloads: list[bytes]) -> Sequence[bytes | None]:
-        """The payloads of the subjects that the schema is for; None for the others."""
-        if not self._payloads.filter:
-            return payloads
-        pattern = self._payloads.filter.encode()
-        subjects = raw.column("subject").to_pylist()
-        return [
-            payload if matches(pattern, subject.encode()) else None
-            for subject, payload in zip(subjects, payloads, strict=True)
-        ]
 
 
 class TypedEncoder:

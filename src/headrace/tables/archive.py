@@ -24,6 +24,7 @@ from headrace.tables.manifest import (
     add_ranges,
     without,
 )
+from headrace.tables.payload_columns import PayloadColumns, payloads_in
 from headrace.tables.retention import STREAM, age_of, keep_in_step
 from headrace.tables.rewrite import merge_tail
 
@@ -182,6 +183,7 @@ class ArchiveRun:
         self._progress = progress
         self._state = self._state_now()
         self._span = _Span(1, 1, 1)
+        self._payloads = payloads_in(self._state.metadata)
 
     def _state_now(self) -> SourceState:
         return state_of(self._source)
@@ -193,11 +195,12 @@ class ArchiveRun:
         def change(current: TableManifest | None) -> TableManifest:
             if current is None:
                 first = state.first_sequence
-                return TableManifest(0, stream, state.created_ns, first, retain or STREAM, kind=self.kind)
+                made = TableManifest(0, stream, state.created_ns, first, retain or STREAM, kind=self.kind)
+                return replace(made, payloads=self._payloads)
             self._check_same(current, restart=restart)
             if current.created_ns != state.created_ns:
                 current = begun_again(current, state, self._writer.table.clock())
-            return replace(current, retain=retain or current.retain)
+            return replace(current, retain=retain or current.retain, payloads=self._payloads)
 
         found = self._writer.table.newest()
         if found is None or change(found) != found:
@@ -230,18 +233,19 @@ class ArchiveRun:
         if span.first >= span.end:
             return
         committed = span.first
-        layout = layout_of(self._writer.table.manifest())
-        file = FileWriter(self._writer.store, self.limits, layout.schema)
+        manifest = self._writer.table.manifest()
+        layout, columns = layout_of(manifest), PayloadColumns(manifest)
+        file = FileWriter(self._writer.store, self.limits, columns.schema)
         try:
             for batch in self._source.batches(span.first, span.end):
                 span.see(batch)
                 if batch.messages is not None:
-                    file.write(layout.rows(self._source.stream, batch.messages))
+                    file.write(columns.add(layout.rows(self._source.stream, batch.messages)))
                 self._show()
                 if file.is_full:
                     self._commit(file.finish(), committed, span.at)
                     committed = span.at
-                    file = FileWriter(self._writer.store, self.limits, layout.schema)
+                    file = FileWriter(self._writer.store, self.limits, columns.schema)
             span.finish()
             after = self._state_now()
             if after.created_ns != self._state.created_ns:

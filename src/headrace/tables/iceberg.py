@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import UnsupportedError
 from headrace.objects.port import OWN
-from headrace.tables.columns import layout_of
 from headrace.tables.errors import IcebergError
 from headrace.tables.open import catalog_name, table_place
+from headrace.tables.payload_columns import PayloadColumns
 
 if TYPE_CHECKING:
     from headrace.tables.manifest import TableManifest
@@ -141,7 +141,7 @@ def _table(table: Table, manifest: TableManifest, catalog: Any) -> Any:
         except NoSuchTableError:
             return _created(catalog, (NAMESPACE, name), place, manifest, where)
         if found.location().rstrip("/") == where:
-            return found
+            return _widened(found, manifest)
         if found.properties.get(_PLACE) == place:
             break
     raise IcebergError(
@@ -154,11 +154,20 @@ def _created(
     catalog: Any, identifier: tuple[str, str], place: str, manifest: TableManifest, where: str
 ) -> Any:
     properties = {**_PROPERTIES, _PLACE: place}
-    schema = layout_of(manifest).schema
+    schema = PayloadColumns(manifest).schema
     made = catalog.create_table(identifier, schema, location=where, properties=properties)
     with made.transaction() as change:  # our files carry no field IDs: columns are found by name
         change.set_properties({"schema.name-mapping.default": made.schema().name_mapping.model_dump_json()})
     return made
+
+
+def _widened(found: Any, manifest: TableManifest) -> Any:
+    """The Iceberg table, with the columns that the table's files got since."""
+    schema = PayloadColumns(manifest).schema
+    if not set(schema.names) <= set(found.schema().column_names):
+        with found.update_schema() as change:
+            change.union_by_name(schema)
+    return found
 
 
 def _metadata(made: Any) -> set[str]:

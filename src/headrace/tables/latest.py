@@ -19,6 +19,7 @@ from headrace.tables.columns import PUT, HistoryLayout, LatestLayout
 from headrace.tables.errors import SourceChanged, TableConflict
 from headrace.tables.files import FileLimits, FileWriter, read
 from headrace.tables.manifest import TableKind, add_ranges
+from headrace.tables.payload_columns import PayloadColumns
 from headrace.tables.retention import as_ranges, gone_from
 from headrace.tables.rewrite import copy_without, merge_tail
 from headrace.tables.table import swapped
@@ -116,7 +117,8 @@ class _LatestRun(ArchiveRun):
     def _read_span(self) -> None:
         span, stream = self._span, self._source.stream
         history, latest = HistoryLayout(), LatestLayout()
-        file = FileWriter(self._writer.store, self.limits, latest.schema)
+        columns = PayloadColumns(self._writer.table.manifest())
+        file = FileWriter(self._writer.store, self.limits, columns.schema)
         try:
             for batch in self._source.batches(span.at, span.end):
                 span.see(batch)
@@ -124,11 +126,11 @@ class _LatestRun(ArchiveRun):
                     continue
                 rows = history.rows(stream, batch.messages)
                 self._last.update(_last_of(rows))
-                file.write(latest.values_of(rows))
+                file.write(columns.add(latest.values_of(rows)))
                 self._show()
                 if file.is_full:
                     self._keep(file)
-                    file = FileWriter(self._writer.store, self.limits, latest.schema)
+                    file = FileWriter(self._writer.store, self.limits, columns.schema)
             span.finish()
             self._keep(file)
         finally:

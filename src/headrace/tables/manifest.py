@@ -14,17 +14,21 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from headrace.errors import UnsupportedError
 from headrace.objects.port import OWN
+from headrace.schemas.metadata import SubjectSchema
 from headrace.tables.errors import TableDamaged
 
 FORMAT: Final = 2
 """The newest format that is read. A manifest of a higher one may mean something else."""
 PLAIN_FORMAT: Final = 1
-"""The format of tables of messages, which earlier versions read, too: without the fields `_ADDED`."""
-_ADDED: Final = ("kind", "messages")
+"""The format of tables of messages, which earlier versions read, too: without the fields `_ADDED`.
+
+So a table whose files have columns of payloads has the newer one.
+"""
+_ADDED: Final = ("kind", "messages", "payloads")
 MANIFESTS: Final = f"{OWN}/manifests"
 """The folder of versions."""
 LINEAGE: Final = 32
@@ -96,6 +100,8 @@ class TableManifest(Struct, frozen=True):
     kind: TableKind = TableKind.MESSAGES
     messages: int = -1
     """The messages that the stream had when a table of latest values was last compared with it."""
+    payloads: SubjectSchema | None = None
+    """The schema of the stream's payloads, whose fields are columns of files from now on."""
 
     @property
     def rows(self) -> int:
@@ -109,7 +115,7 @@ class TableManifest(Struct, frozen=True):
 def encode(manifest: TableManifest) -> bytes:
     """The JSON of a version, with a checksum of the rest."""
     document = {"format": FORMAT, **to_builtins(manifest)}
-    if manifest.kind is TableKind.MESSAGES:
+    if manifest.kind is TableKind.MESSAGES and manifest.payloads is None:
         document["format"] = PLAIN_FORMAT
         for name in _ADDED:
             del document[name]
@@ -132,7 +138,7 @@ def decode(data: bytes, where: str) -> TableManifest:
             raise ValueError("its checksum is not that of its content")
         del document["format"]
         if written == PLAIN_FORMAT:
-            document |= {"kind": TableKind.MESSAGES, "messages": -1}
+            document |= {"kind": TableKind.MESSAGES, "messages": -1, "payloads": None}
         manifest = _manifest(document)
         _check(manifest)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -158,6 +164,7 @@ def _manifest(document: dict[str, Any]) -> TableManifest:
             "damaged": _ranges(document["damaged"]),
             "lineage": tuple(document["lineage"]),
             "kind": TableKind(document["kind"]),
+            "payloads": convert(document["payloads"], SubjectSchema | None),
         }
     )
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from headrace.tables.columns import layout_of
 from headrace.tables.files import FileLimits, FileWriter, read
 from headrace.tables.manifest import add_ranges
+from headrace.tables.payload_columns import PayloadColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,15 +148,16 @@ def copy_without(
 
     None: no row is left. Raises: StoreError, TableDamaged.
     """
-    schema = layout_of(writer.table.manifest()).schema
-    target = FileWriter(writer.store, limits, schema)
+    manifest = writer.table.manifest()
+    schema, columns = layout_of(manifest).schema, PayloadColumns(manifest)
+    target = FileWriter(writer.store, limits, columns.schema)
     lost = 0
     try:
         for file in files:
             for batch in read(writer.store, file, schema=schema):
                 kept = _without(batch, left_out)
                 lost += batch.num_rows - kept.num_rows
-                target.write(kept)
+                target.write(columns.add(kept))
         return target.finish(), lost
     finally:
         target.abort()

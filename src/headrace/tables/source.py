@@ -17,7 +17,7 @@ from headrace.engine.columns import ColumnsBuilder
 from headrace.protocol.columns import Columns, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from headrace.client.blocking import Connection
     from headrace.client.jetstream import StreamBatch, StreamState
@@ -57,6 +57,8 @@ class SourceState(Struct, frozen=True):
     messages: int
     created_ns: int
     keeps_order: bool = True
+    metadata: Mapping[str, str] = {}
+    """The metadata of the stream, which may say what its payloads are."""
 
 
 class SegmentSource(Protocol):
@@ -90,12 +92,14 @@ class LogSource:
         *,
         keeps_order: bool = True,
         begins_at: int = 1,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         self._log = log
         self._stream = stream
         self._created_ns = created_ns
         self._keeps_order = keeps_order
         self._begins_at = begins_at
+        self._metadata = metadata or {}
 
     @property
     def stream(self) -> str:
@@ -106,7 +110,7 @@ class LogSource:
         first, last = state.first_sequence, state.last_sequence
         if not last:
             first, last = self._begins_at, self._begins_at - 1
-        return SourceState(first, last, state.messages, self._created_ns, self._keeps_order)
+        return SourceState(first, last, state.messages, self._created_ns, self._keeps_order, self._metadata)
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
         at, name = first, self._stream.encode("utf-8", "surrogateescape")
@@ -176,7 +180,12 @@ class ServerStreamSource:
         if state is None:
             return None
         return SourceState(
-            state.first_sequence, state.last_sequence, state.messages, state.created_ns, state.keeps_order
+            state.first_sequence,
+            state.last_sequence,
+            state.messages,
+            state.created_ns,
+            state.keeps_order,
+            state.metadata,
         )
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:

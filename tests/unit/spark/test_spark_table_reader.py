@@ -450,8 +450,6 @@ def test_stream_with_a_path_is_for_tables(shop: Shop) -> None:
     for options in ({"path": str(shop.path)}, {"path": str(shop.tables), "logPath": str(shop.path)}):
         with pytest.raises(OptionError, match="option stream with option path is for tables"):
             NatsDataSource({**options, "stream": "orders"}).reader(COLUMNS)
-    with pytest.raises(OptionError, match="valueFormat schema goes with option stream alone"):
-        read_options({"path": str(shop.tables), "stream": "orders", "valueFormat": "schema"})
     with pytest.raises(OptionError, match="exclude each other"):
         read_options({"path": str(shop.tables), "stream": "a", "channel": "b"})
 

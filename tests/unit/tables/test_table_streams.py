@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from table_makers import sequences
 from table_streams import Streams
@@ -19,6 +20,7 @@ from headrace.jetstream.assets import stream_log
 from headrace.log.port import Limits
 from headrace.log.store import log_directory
 from headrace.protocol.rfc3339 import parse_time
+from headrace.schemas import metadata
 from headrace.tables.archive import ArchiveReport, archive
 from headrace.tables.errors import SourceChanged, SourceMissing
 from headrace.tables.files import FileLimits
@@ -206,6 +208,24 @@ def test_store_of_a_stopped_server_goes_on_where_its_server_was(tmp_path: Path, 
         streams.publish(36, 2)
         archived(table, streams)
     assert sequences(table) == [n for n in range(1, 38) if n != 33]
+
+
+def test_server_and_store_say_what_payloads_are(tmp_path: Path, table: Table) -> None:
+    pytest.importorskip("fastjsonschema")
+    where = tmp_path / "js"
+    with Server(jetstream=where) as server, connect(server.url) as connection:
+        streams = Streams(connection)
+        streams.make(metadata=metadata({"type": "integer"}))
+        streams.publish(1, 3)
+        archived(table, streams)
+        said = table.manifest().payloads
+        assert said is not None
+        assert said.schema.text == '{"type":"integer"}'
+        streams.publish(4, 2)
+    assert offline(where, table).rows == 2
+    assert table.manifest().payloads == said
+    found = [pq.read_table(where)["value"].to_pylist() for where in table.locations()]
+    assert found == [[1, 2, 3], [4, 5]]
 
 
 def test_store_expires_nothing_while_it_is_archived(tmp_path: Path, table: Table) -> None:
