@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.tables.manifest import DataFile, TableManifest
-    from headrace.tables.source import SegmentSource, SourceState
+    from headrace.tables.source import SegmentSource
     from headrace.tables.table import Table, TableWriter
 
 CATCH_UPS: Final = 8
-"""Times a run reads what came while it read. A key that was written to in the last of them may be missing in
-this version, where its older value is gone; the next run has it."""
+"""Times a run reads what came while it read and compared. A key that was written to in the last of them may
+be missing in this version, where its older value is gone; the next run has it."""
 
 
 def archive_latest(
@@ -93,28 +93,24 @@ class _LatestRun(ArchiveRun):
         before = self._state
         if base.next > before.last_sequence and base.messages == before.messages:
             return
-        state = self._read_new()
+        span, messages = self._span, -1
+        for _ in range(CATCH_UPS):
+            self._read_span()
+            old = [one for file in base.files if (one := self._look(file)) is not None]
+            state = self._state_now()
+            if state.created_ns != before.created_ns:
+                raise SourceChanged(f"stream {self._source.stream} was deleted while it was archived")
+            if state.last_sequence + 1 == span.at:
+                messages = state.messages
+                break
+            span.end = state.last_sequence + 1  # a message that is gone may have been replaced meanwhile
         self._drop_replaced()
-        old = [one for file in base.files if (one := self._look(file)) is not None]
-        self._commit_all(base, old, state)
+        self._commit_all(base, old, messages)
 
     # -- what is new ------------------------------------------------------------------------------
 
-    def _read_new(self) -> SourceState:
-        """Write the values that came since into files that no version names yet."""
-        span, state = self._span, self._state
-        for _ in range(CATCH_UPS):
-            self._read_span()
-            state = self._state_now()
-            if state.created_ns != self._state.created_ns:
-                raise SourceChanged(f"stream {self._source.stream} was deleted while it was archived")
-            if state.last_sequence + 1 == span.end:
-                break
-            span.end = state.last_sequence + 1
-        # What came during the last look is the next run's; its count of messages is not this one's.
-        return state if state.last_sequence + 1 == span.at else replace(state, messages=-1)
-
     def _read_span(self) -> None:
+        """Write the values that came since into files that no version names yet."""
         span, stream = self._span, self._source.stream
         history, latest = HistoryLayout(), LatestLayout()
         columns = PayloadColumns(self._writer.table.manifest())
@@ -179,7 +175,7 @@ class _LatestRun(ArchiveRun):
 
     # -- the version ------------------------------------------------------------------------------
 
-    def _commit_all(self, base: TableManifest, old: list[_Old], state: SourceState) -> None:
+    def _commit_all(self, base: TableManifest, old: list[_Old], messages: int) -> None:
         writer, report = self._writer, self.report
         new = self._made
         rewritten: list[DataFile] = []
@@ -202,7 +198,7 @@ class _LatestRun(ArchiveRun):
                 next=self._span.at,
                 files=(*current.files, *new),
                 damaged=add_ranges(current.damaged, damaged),
-                messages=state.messages,
+                messages=messages,
             )
 
         try:

@@ -44,6 +44,7 @@ class Bucket(LogSource):
         self.created_ns = 7
         self._times = count(START)
         self.on_batch: Callable[[], object] = lambda: None
+        self.on_look: Callable[[], object] = lambda: None
         self.looks = 0
         super().__init__(self.log, "KV_settings", 7, keeps_order=False)
 
@@ -65,6 +66,7 @@ class Bucket(LogSource):
 
     def present(self, first: int, end: int) -> Any:
         self.looks += 1
+        self.on_look()
         yield from super().batches(first, end)
 
 
@@ -167,6 +169,17 @@ def test_values_that_come_while_a_run_reads_are_in_its_version(table: Table) -> 
     bucket.on_batch = lambda: bucket.put(**next(more, {}))
     latest(table, bucket)
     assert values(table) == {"a": b"2", "b": b"2", "c": b"1"}
+
+
+def test_value_that_is_replaced_while_a_run_compares_is_not_taken_for_removed(table: Table) -> None:
+    bucket = Bucket()
+    bucket.put(a="1", b="1")
+    latest(table, bucket)
+    bucket.put(c="1")
+    more = iter([{"a": "2"}])
+    bucket.on_look = lambda: bucket.put(**next(more, {}))
+    latest(table, bucket)
+    assert values(table) == {"a": b"2", "b": b"1", "c": b"1"}
 
 
 def test_bucket_that_never_rests_is_caught_up_with_later(table: Table) -> None:
