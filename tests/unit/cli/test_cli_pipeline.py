@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.main import main
 
+needs_spark = pytest.mark.skipif(
+    find_spec("pyspark") is None, reason="a specification is read with PySpark's types"
+)
+
 
 def run(*arguments: object) -> int:
     return main(["headrace", "pipeline", *map(str, arguments)])
 
 
+@needs_spark
 def test_list_new_and_check_lead_to_a_good_specification(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,10 +38,10 @@ def test_list_new_and_check_lead_to_a_good_specification(
         assert f"{name}.yaml: pipeline {name} is good: " in capsys.readouterr().out
 
 
+@needs_spark
 def test_the_environment_is_for_a_shell(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark")
     for name in ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # and back again
     assert run("environment") == 0
@@ -56,6 +62,7 @@ def test_new_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "did you mean archive?" in capsys.readouterr().err
 
 
+@needs_spark
 def test_a_bad_specification_is_code_2_with_every_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,6 +96,7 @@ def test_wrong_use_is_code_2(arguments: tuple[str, ...], capsys: pytest.CaptureF
     assert "usage: headrace pipeline" in capsys.readouterr().err
 
 
+@needs_spark
 def test_parameters_are_set_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", "archive", tmp_path / "a.yaml") == 0
     assert run("check", tmp_path / "a.yaml", "--set", "stream=a b") == 2
