@@ -29,10 +29,17 @@ cdef extern from *:
     }
 
     #if defined(__x86_64__) && defined(__GNUC__)
+    /* Clang has the instruction under a name of its own, which older compilers do not know. */
+    #if defined(__clang__) && __clang_major__ >= 14
+    #define HR_CRC_TARGET __attribute__((target("sse4.2,crc32")))
+    #else
+    #define HR_CRC_TARGET __attribute__((target("sse4.2")))
+    #endif
+
     enum { HR_CRC_LONG = 256, HR_CRC_SHORT = 64 };
     static uint32_t hr_crc_long[4][256], hr_crc_short[4][256];
 
-    __attribute__((target("sse4.2")))
+    HR_CRC_TARGET
     static void hr_crc_prepare_over(uint32_t over[4][256], size_t n) {
         for (int k = 0; k < 4; k++)
             for (uint64_t v = 0; v < 256; v++) {
@@ -47,7 +54,7 @@ cdef extern from *:
         return over[0][c & 255] ^ over[1][(c >> 8) & 255] ^ over[2][(c >> 16) & 255] ^ over[3][c >> 24];
     }
 
-    __attribute__((target("sse4.2")))
+    HR_CRC_TARGET
     static inline uint32_t hr_crc_three(uint32_t crc, const uint8_t *p, size_t n, const uint32_t over[4][256]) {
         uint64_t a = crc, b = 0, c = 0, u, v, w;
         for (size_t i = 0; i < n; i += 8) {
@@ -59,7 +66,7 @@ cdef extern from *:
         return hr_crc_over(over, hr_crc_over(over, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
     }
 
-    __attribute__((target("sse4.2")))
+    HR_CRC_TARGET
     static uint32_t hr_crc_sse42(uint32_t crc, const uint8_t *p, size_t n) {
         uint64_t c, w;
         for (; n >= 3 * HR_CRC_LONG; p += 3 * HR_CRC_LONG, n -= 3 * HR_CRC_LONG)
