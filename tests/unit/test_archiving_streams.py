@@ -11,12 +11,14 @@ from urllib.request import urlopen
 import pyarrow.parquet as pq
 import pytest
 
+from headrace.archiving import archived_streams
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.archive_options import StreamArchiveOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.errors import StartError
+from headrace.jetstream.assets import stream_log
 from headrace.schemas import metadata
 from headrace.tables import Table, open_store
 from headrace.testing import Server
@@ -126,6 +128,17 @@ def test_buckets_become_tables_of_values_and_of_operations(tmp_path: Path) -> No
     assert sorted(one.name for one in (tmp_path / "tables").iterdir()) == [
         "other.latest", "settings.history", "settings.latest"
     ]  # fmt: skip
+
+
+def test_names_of_accounts_and_streams_do_not_leave_the_place_of_tables() -> None:
+    choose = archived_streams(StreamArchiveOptions("/tables", buckets=("*",)))
+    names = [("..", "ORDERS"), ("../../etc", "ORDERS"), ("/etc", "."), ("_headrace", "KV_.."), ("$G", "..")]
+    places = [one.place for one in choose([stream_log(*each) for each in names])]
+    assert places == [
+        "%2E./ORDERS", "%2E.%2F..%2Fetc/ORDERS", "%2Fetc/%2E", "%5Fheadrace/%2E..latest", "%2E."
+    ]  # fmt: skip
+    for place in places:
+        assert not {"", ".", "..", "_headrace"} & set(place.split("/"))
 
 
 def test_next_start_goes_on_where_the_last_one_was(tmp_path: Path) -> None:

@@ -349,6 +349,30 @@ def test_history_says_what_was_done(table: Table) -> None:
     assert verify(table) == []
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"nonsense",
+        b"NATS/1.0\r\nKV-Operation:\r\n\r\n",
+        b"NATS/1.0\r\nKV-Operation: del\r\n\r\n",
+        b"NATS/1.0\r\nKV-Operation: PUT\r\nKV-Operation: DEL\r\n\r\n",
+        b"NATS/1.0\r\nNats-Marker-Reason: \xff\xfe\r\n\r\n",
+        b"NATS/1.0\r\n" + b"A: b\r\n" * 3000 + b"\r\n",
+    ],
+)
+def test_headers_that_mean_no_operation_leave_a_value(block: bytes, tmp_path: Path) -> None:
+    """As for clients: whoever may publish cannot end a run with a header, nor hide a key by accident."""
+    bucket = Bucket(5)
+    bucket.store("a", b"1", block)
+    bucket.log.append([NewMessage(b"elsewhere", b"2", b"", b"", START + 9)])
+    now, done = (Table(LocalStore(tmp_path / name, Unsynced())) for name in ("now", "done"))
+    latest(now, bucket)
+    archive(done, bucket, kind=TableKind.HISTORY)
+    assert values(now) == {"a": b"1", "elsewhere": b"2"}
+    assert [row["operation"] for row in rows(done)] == ["PUT", "PUT"]
+    assert verify(now) == verify(done) == []
+
+
 def test_history_follows_the_bucket_or_keeps_all(tmp_path: Path) -> None:
     bucket = Bucket(1)
     follows, keeps = (Table(LocalStore(tmp_path / name, Unsynced())) for name in ("follows", "keeps"))
