@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_runs import rows, run
 from pyspark.errors import StreamingQueryException
 
 from harness.waiting import LONG
@@ -179,28 +178,3 @@ def test_rows_of_a_query_are_written_by_the_schema_of_their_stream(
         fitting.selectExpr("key", "cast(id as string) as id").writeStream.format("nats").options(
             **sink, checkpointLocation=str(tmp_path / "other")
         ).trigger(availableNow=True).start().awaitTermination(int(LONG))
-
-
-def test_a_pipeline_has_the_columns_of_a_schema(
-    spark: SparkSession, connection: Connection, tmp_path: Path
-) -> None:
-    make(connection, "P", metadata(ORDER))
-    publish(connection, "P", b'{"id":1}', b"no order", b'{"id":2}')
-    text = f"""\
-nats: {{url: "{connection.address}"}}
-trigger: once
-sources:
-  orders: {{format: nats, options: {{stream: P, startingOffsets: earliest}}}}
-transforms:
-  large: {{sql: SELECT id + 1 AS more FROM orders WHERE id > 1}}
-expectations:
-  fits: {{view: orders, check: _corrupt_record IS NULL}}
-sinks:
-  table: {{from: large, format: parquet, path: table}}
-dead_letters: {{format: parquet, path: dead}}
-"""
-    good, shown = run(text, tmp_path, spark)
-    assert good, shown
-    assert rows(tmp_path / "table", "more") == [(3,)]
-    [[dead]] = rows(tmp_path / "dead", "row")
-    assert json.loads(dead)["sequence"] == 2
