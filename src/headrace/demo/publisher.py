@@ -59,6 +59,7 @@ _AWAY: Final = (
     nats.errors.TimeoutError,
     nats.errors.NoRespondersError,
     jetstream_errors.ServiceUnavailableError,
+    jetstream_errors.TooManyStalledMsgsError,
 )
 """Exceptions of an outage, after which the next attempt may succeed."""
 
@@ -122,7 +123,7 @@ class FeedPublication:
         `nats.errors.Error` with the server's text if it cannot be made.
         """
         await asyncio.to_thread(look_unused, self._url)
-        async with self._connected() as (connection, _):
+        async with self._connected() as connection:
             await connection.jetstream().add_stream(name=STREAM, subjects=[SUBJECTS])
 
     async def run(self, feed: Sequence[tuple[str, bytes]]) -> None:
@@ -148,17 +149,21 @@ class FeedPublication:
 
     async def _publish(self, *, is_again: bool) -> None:
         """Publish from the first unacknowledged row on. Raises: as `run`, also for an outage."""
-        async with self._connected() as (connection, closed):
+        async with self._connected() as connection:
             streams = connection.jetstream(publish_async_max_pending=self._window)
             if is_again:
                 await self._check_recovered(streams)
             self._settled = asyncio.get_running_loop().create_future()
             sending = asyncio.ensure_future(self._send(streams, self._settled))
-            await asyncio.wait({sending, closed}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
+            closed = asyncio.ensure_future(_until_closed(connection))
+            try:
+                await asyncio.wait({sending, closed}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    raise ConnectionLostError("the server closed the connection")
+                await sending
+            finally:
                 sending.cancel()
-                raise ConnectionLostError("the server closed the connection")
-            await sending
+                closed.cancel()
 
     async def _send(self, streams: JetStreamContext, settled: asyncio.Future[None]) -> None:
         for row in range(self._acknowledged, len(self._feed)):
@@ -203,28 +208,34 @@ class FeedPublication:
         self._recovered(last)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[tuple[Client, asyncio.Future[None]]]:
-        """A connection, and a future that is done when it is closed. Raises: ConnectError."""
-        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def close() -> None:
-            if not closed.done():
-                closed.set_result(None)
-
+    async def _connected(self) -> AsyncIterator[Client]:
+        """A connection that ends with the server's. Raises: ConnectError."""
         try:
             # It must not reconnect by itself: nats-py would send what it had not written before the rows
             # that were lost on their way.
             connection = await nats.connect(
-                self._url, name=CONNECTION_NAME, allow_reconnect=False, max_reconnect_attempts=1,
-                closed_cb=close, error_cb=_note,
-            )  # fmt: skip
+                self._url,
+                name=CONNECTION_NAME,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                error_cb=_note,
+            )
         except (nats.errors.Error, OSError) as error:
             address = ", ".join(map(str, resolve_addresses(self._url)))  # without credentials
             raise ConnectError(f"cannot connect to {address}: {error}") from error
         try:
-            yield connection, closed
+            yield connection
         finally:
             await connection.close()
+
+
+async def _until_closed(connection: Client) -> None:
+    """Return once nats-py has given the connection up.
+
+    Its `closed_cb` does not tell: it is not called where writing what is left fails with the connection.
+    """
+    while not connection.is_closed:  # noqa: ASYNC110 (nats-py has no event that is always set)
+        await asyncio.sleep(_RETRY_AFTER)
 
 
 async def _note(error: Exception) -> None:

@@ -146,8 +146,32 @@ def test_publication_goes_on_where_a_server_that_still_runs_cut_it_off(
     assert stored(server.url) == FEED
 
 
+def test_publication_goes_on_where_nats_py_does_not_say_that_it_has_closed(
+    server: DemoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `closed_cb` is not called where what is left to write fails with the connection."""
+    cut: list[Client] = []
+
+    def lose(connection: Client) -> None:
+        cut.append(connection)
+        assert connection._flusher_task is not None
+        connection._flusher_task.cancel()  # so that something is left
+        connection._transport._io_writer.transport.abort()  # type: ignore[union-attr]
+
+    publication = FeedPublication(server.url, published=at(500, lose, monkeypatch), recovered=print)
+    publish(publication, FEED)
+    assert len(cut) == 1
+    assert stored(server.url) == FEED
+
+
 def cut_at(count: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Close the newest connection of nats-py, once, when so many rows are acknowledged."""
+    closing: list[asyncio.Task[None]] = []
+    return at(count, lambda newest: closing.append(asyncio.ensure_future(newest.close())), monkeypatch)
+
+
+def at(count: int, do: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Do something to the newest connection of nats-py, once, when so many rows are acknowledged."""
     connections: list[Client] = []
     connect_to = nats.connect
 
@@ -156,11 +180,13 @@ def cut_at(count: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]
         return connections[-1]
 
     monkeypatch.setattr(nats, "connect", connected)
-    closing: list[asyncio.Task[None]] = []
+    is_done = False
 
     def published(now: int) -> None:
-        if now >= count and not closing:
-            closing.append(asyncio.ensure_future(connections[-1].close()))
+        nonlocal is_done
+        if now >= count and not is_done:
+            is_done = True
+            do(connections[-1])
 
     return published
 
