@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench import (
+    bucket,
+    bucket_puts,
     chart,
     compressed,
     compression,
@@ -78,6 +80,14 @@ OWN: Final = {
     "sync": Own(
         "what a sync costs by what was at the place that is written",
         syncs.add_arguments, syncs.run_sync, syncs.SECTION.render,
+    ),
+    "bucket": Own(
+        "streams in a bucket, beside nats-server with three replicas",
+        bucket.add_arguments, bucket.run_bucket,
+    ),
+    "bucket-puts": Own(
+        "what a put to an object store costs the process that makes it",
+        bucket_puts.add_arguments, bucket_puts.run_puts,
     ),
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",

@@ -101,6 +101,8 @@ struct options {
     bool headers, unique, durable;
     bool ids;    /* store: a Nats-Msg-Id each */
     bool memory; /* store: the stream is in memory */
+    int replicas; /* store: of the stream */
+    double rate;  /* store: messages a second of all publishers; 0: as fast as they are taken */
     enum operation operation;
     bool spread; /* the server is several processes */
     enum dialect dialect;

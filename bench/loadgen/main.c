@@ -35,6 +35,8 @@ static const char HELP[] =
     "  --subjects N       store: so many subjects in turn, and the memory of the server at the end\n"
     "  --ids              store: a Nats-Msg-Id in each message\n"
     "  --memory           store: into a stream in memory\n"
+    "  --replicas N       store: of the stream (default 1)\n"
+    "  --rate N           store: messages a second of all publishers together (default: as fast as they are taken)\n"
     "  --operation NAME   single: pull, ack, get-subject or get-sequence\n"
     "  --batch N          consume: a pull consumer, asked for N messages at a time\n"
     "  --wildcards N      one flow over N wildcard subscriptions\n"
@@ -51,7 +53,7 @@ static const char HELP[] =
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
        CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH,
-       FAR_PORT, FAR_PID, SPREAD, IDS, MEMORY, OPERATION };
+       FAR_PORT, FAR_PID, SPREAD, IDS, MEMORY, OPERATION, REPLICAS, RATE };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -63,7 +65,8 @@ static const struct option LONG[] = {
     {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE},
     {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH},
     {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {"spread", 0, 0, SPREAD}, {"ids", 0, 0, IDS},
-    {"memory", 0, 0, MEMORY}, {"operation", 1, 0, OPERATION}, {0, 0, 0, 0}};
+    {"memory", 0, 0, MEMORY}, {"operation", 1, 0, OPERATION}, {"replicas", 1, 0, REPLICAS},
+    {"rate", 1, 0, RATE}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -130,6 +133,8 @@ static void set(struct options *o, int option, const char *text)
     case SUBJECTS: o->subjects = (uint64_t)number(text, 1, 1e9); break;
     case IDS: o->ids = true; break;
     case MEMORY: o->memory = true; break;
+    case REPLICAS: o->replicas = (int)number(text, 1, 5); break;
+    case RATE: o->rate = number(text, 1, 1e9); break;
     case OPERATION: o->operation = operation_named(text); break;
     case BATCH: o->batch = (int)number(text, 1, 65536); break;
     default: usage_error("unknown option");
@@ -140,7 +145,7 @@ int main(int argc, char **argv)
 {
     struct options o = {.seconds = 2, .warmup = 0.3, .deadline = 60, .settle = 3, .count = 1000000000000,
                         .payload = 16, .window = 16 << 20, .flows = 1, .connections = 10, .inflight = 1,
-                        .churn = -1};
+                        .churn = -1, .replicas = 1};
     struct rlimit files;
     int option;
     if (argc < 2)

@@ -9,6 +9,8 @@
  * its acknowledgement is read.  With `subjects` JetStream's messages go round so
  * many of them, and the memory of the server is read `settle` seconds after the end.
  * With `ids` each has a Nats-Msg-Id; with `memory` the stream is kept in memory.
+ * With `rate` no more are sent than so many a second, counted from the start of a phase: what a server that
+ * stood still is behind then is sent at once.
  */
 #define _GNU_SOURCE
 #include "dialect.h"
@@ -33,6 +35,8 @@ struct publisher {
     size_t id_at;      /* where the number of the Nats-Msg-Id is; 0: there is none */
     char prefix[32]; /* of a guid, or of a reply subject: the token follows */
     uint64_t sent, acked, limit;
+    uint64_t begun; /* messages that it had sent when the phase began */
+    uint64_t due; /* messages that the rate lets it have sent by now */
     struct slot *ring; /* twice `inflight`, for acknowledgements out of order */
     uint64_t ring_size;
 };
@@ -99,7 +103,7 @@ static uint64_t on_the_way(const struct publisher *p) { return p->sent - p->acke
 
 static bool may_send(const struct publisher *p)
 {
-    return p->sent < p->limit && on_the_way(p) < (uint64_t)s.o->inflight &&
+    return p->sent < p->limit && p->sent < p->due && on_the_way(p) < (uint64_t)s.o->inflight &&
            !p->ring[p->sent % p->ring_size].waits;
 }
 
@@ -145,12 +149,21 @@ static bool is_complete(void)
     return true;
 }
 
+/* What a publisher that had sent `before` at `start_ns` may have sent by now. */
+static uint64_t due(uint64_t before, int64_t start_ns, int64_t now)
+{
+    if (!s.o->rate)
+        return UINT64_MAX;
+    return before + (uint64_t)((double)(now - start_ns) / 1e9 * s.o->rate / s.o->flows);
+}
+
 static uint64_t run_phase(double seconds, uint64_t count, struct usage *from, struct usage *to)
 {
     uint64_t before = 0, after = 0;
     latencies_clear(&s.latencies);
     for (int i = 0; i < s.o->flows; i++) {
         before += s.publishers[i].acked;
+        s.publishers[i].begun = s.publishers[i].sent;
         s.publishers[i].limit = s.publishers[i].sent + count;
     }
     *from = usage_now(s.o->pid);
@@ -161,10 +174,11 @@ static uint64_t run_phase(double seconds, uint64_t count, struct usage *from, st
         for (int i = 0; i < s.o->flows; i++) {
             if (now >= stop && s.publishers[i].sent < s.publishers[i].limit)
                 s.publishers[i].limit = s.publishers[i].sent;
+            s.publishers[i].due = due(s.publishers[i].begun, from->wall_ns, now);
             work(&s.publishers[i]);
         }
         if (!is_complete())
-            conns_poll(s.epfd, 100, 0);
+            conns_poll(s.epfd, s.o->rate ? 1 : 100, 0);
     }
     *to = usage_now(s.o->pid);
     for (int i = 0; i < s.o->flows; i++)
@@ -235,9 +249,9 @@ static void build(void)
         if (s.o->dialect == SPEAK_JETSTREAM && !i)
             jetstream_ask(p->link, "$JS.API.STREAM.CREATE." NAME,
                           "{\"name\":\"" NAME "\",\"subjects\":[\"%s\"],\"retention\":\"limits\","
-                          "\"storage\":\"%s\",\"discard\":\"old\",\"num_replicas\":1,\"max_consumers\":-1,"
+                          "\"storage\":\"%s\",\"discard\":\"old\",\"num_replicas\":%d,\"max_consumers\":-1,"
                           "\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0}",
-                          s.o->subjects ? NAME ".*" : NAME, s.o->memory ? "memory" : "file");
+                          s.o->subjects ? NAME ".*" : NAME, s.o->memory ? "memory" : "file", s.o->replicas);
         if (s.o->dialect == SPEAK_JETSTREAM)
             build_jetstream(p);
         else

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from headrace.engine.memory import keep_freed
-from headrace.errors import ConfigError, HeadraceError, LogError, StartError
+from headrace.errors import ConfigError, HeadraceError, LogError, StartError, StoreLocked
 from headrace.interruption import Interrupted, on_end
 from headrace.server import files, logs
 from headrace.server.loop import run_in_poller
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from headrace.archiving import Archiver
+    from headrace.bucket.port import ShardHost
+    from headrace.conf.bucket_options import BucketOptions
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.options import Options
     from headrace.conf.streaming_options import StreamingOptions
@@ -37,11 +39,13 @@ if TYPE_CHECKING:
     from headrace.log.damage import Damage
     from headrace.log.encryption import Algorithm, Cipher
     from headrace.log.filesystem import FileSystem
+    from headrace.log.port import SyncPolicy
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
     from headrace.shared_channels import SharedChannels
     from headrace.streaming.service import StreamingService
+    from headrace.streaming_membership import ChannelShard
 
 OF_THE_LOG: Final = frozenset(
     ["log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog", "logtime", "logtime_utc"]
@@ -146,7 +150,10 @@ def jetstream_services(
     from headrace.jetstream.opening import JetStreamServer
 
     log = logging.getLogger(f"{logs.LOGGER_NAME}.jetstream")
-    jetstream = JetStreamServer(
+    kind: Callable[..., JetStreamServer] = JetStreamServer
+    if options.bucket is not None:
+        kind = _in_bucket(options, options.bucket, log, filesystem, clock)
+    jetstream = kind(
         options,
         loop=asyncio.get_running_loop(),
         log=log,
@@ -162,6 +169,38 @@ def jetstream_services(
     with _archiving(make, "Can't start JetStream") as archiver:
         jetstream.archive = archiver.stats
         yield jetstream
+
+
+def _in_bucket(
+    options: JetStreamOptions,
+    bucket: BucketOptions,
+    log: logging.Logger,
+    filesystem: FileSystem | None,
+    clock: Callable[[], int],
+) -> Callable[..., JetStreamServer]:
+    """Return what makes JetStream whose streams are in a bucket. Raises: StartError."""
+    from headrace.bucket.opening import open_place
+    from headrace.bucket.shard import Shard
+    from headrace.jetstream.opening import directory_of
+    from headrace.jetstream_membership import SharedJetStream
+    from headrace.log.filesystem import RealFileSystem
+
+    if bucket.commit == "disk":
+        _refuse("Can't start JetStream", "bucket: commit: disk")
+
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
+        place = open_place(
+            bucket,
+            "jetstream",
+            directory_of(options),
+            server=server,
+            cluster=cluster,
+            files=filesystem or RealFileSystem(),
+            wall_ns=clock,
+        )
+        return Shard(place, host, log, is_alone=is_alone)
+
+    return partial(SharedJetStream, make=make)
 
 
 def _archiver_of_streams(jetstream: JetStreamServer, log: logging.Logger) -> Archiver:
@@ -180,57 +219,116 @@ def streaming_service(
     *,
     filesystem: FileSystem | None = None,
     clock: Callable[[], int] = time_ns,
+    make_shard: Callable[[ShardHost], ChannelShard] | None = None,
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
     `shared`: channels of it that are streams too. `filesystem`: of the store; None: the system's. `clock`:
-    of the store, ns since 1970 UTC.
+    of the store, ns since 1970 UTC. `make_shard`: makes the shard of the channels in a bucket.
     Raises: StartError when the store cannot be opened.
     """
-    # Who runs no streaming does not pay for loading it.
-    from headrace.log.committer import InlineCommitter, ThreadCommitter
-    from headrace.log.port import SyncPolicy
-    from headrace.log.store import SharedStore
-    from headrace.streaming.service import StreamingService
-
     log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
     # Streaming's own flags decide what it says, whatever the server's say.
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
+    if make_shard is None and options.bucket is not None:
+        _refuse("STREAM: Failed to start", "bucket")
     _refuse_file(options)
     _refuse_foreign_store(options)
-    store = SharedStore(lambda: _open_store(options, log, filesystem, clock))
-    if not options.ft_group:  # else it is the service's to take, when nobody else has it
-        try:
-            store.take()
-        except LogError as error:
-            raise StartError(f"STREAM: Failed to start: {error}") from error
+    if make_shard is not None:
+        with _archived(_service_of_shard(options, on_conflict, make_shard, log, clock), log) as service:
+            yield service
+        return
+    with (
+        _service_of_store(options, on_conflict, shared, log, filesystem=filesystem, clock=clock) as service,
+        _archived(service, log),
+    ):
+        yield service
+
+
+@contextmanager
+def _service_of_store(
+    options: StreamingOptions,
+    on_conflict: Callable[[str], object],
+    shared: SharedChannels | None,
+    log: logging.Logger,
+    *,
+    filesystem: FileSystem | None,
+    clock: Callable[[], int],
+) -> Iterator[StreamingService]:
+    """The streaming service over a store of this machine, which is closed after it. Raises: StartError."""
+    # Who runs no streaming does not pay for loading it.
+    from headrace.log.committer import InlineCommitter, ThreadCommitter
+    from headrace.log.port import SyncPolicy
+    from headrace.streaming.service import OpenStore, StreamingService
+
+    sync = SyncPolicy(options.sync)
     committer: InlineCommitter | ThreadCommitter = InlineCommitter()
     if options.store_type == "FILE":
         committer = ThreadCommitter.on(
             asyncio.get_running_loop(),
-            SyncPolicy(options.sync),
+            sync,
             options.sync_interval,
             lambda error: log.error("STREAM: could not sync: %s", error),
         )
-    channels = store if shared is None else shared.for_channels(store, committer)
-    service = StreamingService(
-        options, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
-    )
+    stores: list[LogStore] = []
+
+    def take() -> OpenStore | None:
+        if not stores:
+            try:
+                stores.append(_open_store(options, log, filesystem, clock, sync))
+            except StoreLocked:
+                if not options.ft_group:
+                    raise
+                return None
+        store = stores[0]
+        return OpenStore(store if shared is None else shared.for_channels(store, committer), committer)
+
+    if not options.ft_group:  # else it is the service's to take, when nobody else has it
+        try:
+            take()
+        except LogError as error:
+            raise StartError(f"STREAM: Failed to start: {error}") from error
     try:
-        if options.archive is None:
-            yield service
-        else:
-            make = partial(_archiver_of_channels, service, log)
-            with _archiving(make, "STREAM: Failed to start") as archiver:
-                service.archive = archiver.stats
-                yield service
+        yield StreamingService(options, take, log, on_conflict=on_conflict)
     finally:
         committer.stop()
-        try:
-            store.close()
-        except LogError as error:
-            log.error("STREAM: could not close the store: %s", error)
+        for store in stores:
+            try:
+                store.close()
+            except LogError as error:
+                log.error("STREAM: could not close the store: %s", error)
+
+
+def _service_of_shard(
+    options: StreamingOptions,
+    on_conflict: Callable[[str], object],
+    make_shard: Callable[[ShardHost], ChannelShard],
+    log: logging.Logger,
+    clock: Callable[[], int],
+) -> StreamingService:
+    """The streaming service over a shard, which gives it a store and takes it."""
+    from headrace.log.port import SyncPolicy
+    from headrace.streaming.service import StreamingService
+    from headrace.streaming_membership import StreamingMembership
+
+    assert options.bucket is not None, "a shard is in a bucket"
+    # Where the bucket commits, the files are a copy of it: nothing waits for this machine's disk.
+    sync = SyncPolicy.NEVER if options.bucket.commit == "bucket" else SyncPolicy.GROUP
+    service = StreamingService(options, None, log, on_conflict=on_conflict)
+    StreamingMembership(service, lambda files: _open_store(options, log, files, clock, sync), make_shard, log)
+    return service
+
+
+@contextmanager
+def _archived(service: StreamingService, log: logging.Logger) -> Iterator[StreamingService]:
+    """The service, with tables of its channels if its options ask for them. Raises: StartError."""
+    if service.options.archive is None:
+        yield service
+        return
+    with _archiving(partial(_archiver_of_channels, service, log), "STREAM: Failed to start") as archiver:
+        service.archive = archiver.stats
+        yield service
 
 
 def _archiver_of_channels(service: StreamingService, log: logging.Logger) -> Archiver:
@@ -258,6 +356,11 @@ def _archiving(make: Callable[[], Archiver], failed: str) -> Iterator[Archiver]:
         yield archiver
     finally:
         archiver.stop()
+
+
+def _refuse(failed: str, what: str) -> NoReturn:
+    """End a start that would promise what this version cannot do yet. Raises: StartError."""
+    raise StartError(f"{failed}: {what} is not supported by this version of Headrace yet")
 
 
 def _refuse_file(options: StreamingOptions) -> None:
@@ -300,9 +403,9 @@ def _open_store(
     log: logging.Logger,
     filesystem: FileSystem | None,
     clock: Callable[[], int],
+    sync: SyncPolicy,
 ) -> LogStore:
     """Open the log store of the options, encrypted if they say so. Raises: LogError."""
-    from headrace.log.port import SyncPolicy
     from headrace.log.store import FileStore, MemoryStore
 
     if options.store_type == "MEMORY" or options.directory is None:
@@ -323,7 +426,7 @@ def _open_store(
     store = FileStore(
         Path(options.directory),
         clock=clock,
-        sync=SyncPolicy(options.sync),
+        sync=sync,
         segment_bytes=options.segment_bytes,
         cipher=cipher,
         filesystem=filesystem,

@@ -137,6 +137,9 @@ ROUTE_REMINDERS: Final = 4
 SERVING_LOOK: Final = 3.0
 """Seconds that a server of a cluster looks for another one with its JetStream or streaming, at most."""
 
+OWNER_LOOK: Final = 10.0
+"""Seconds that a start waits until it is known which server of several has the streams of their bucket."""
+
 SERVING_TIE: Final = 1.0
 """Seconds by which one of two must have served longer to stay; else their IDs decide."""
 

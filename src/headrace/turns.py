@@ -7,7 +7,9 @@ it once, however many parts asked. Never lives here: a rule of any service.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StorageError
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Host, Timer
+    from headrace.log.blocking import NotHere
     from headrace.log.committer import Committer, SyncMarks
     from headrace.log.port import MessageLog
 
@@ -33,6 +36,7 @@ class Turns:
         self._stopped = False
         self._numbers = itertools.count()
         self._commits: dict[int, tuple[MessageLog, Callable[[StorageError | None], None]]] = {}
+        self._when_idle: Callable[[], object] | None = None
 
     @property
     def marks(self) -> SyncMarks | None:
@@ -63,6 +67,16 @@ class Turns:
             function()
             self.settle()
 
+    def when_here(self, absent: NotHere, function: Callable[[], object]) -> None:
+        """Call `function`, in a turn, when the bytes that a read lacked have come, or cannot be had."""
+        loop = asyncio.get_running_loop()
+
+        def arrived(_arrival: object) -> None:
+            with suppress(RuntimeError):  # the loop has ended before the bytes came
+                loop.call_soon_threadsafe(self.take, function)
+
+        absent.arrival.add_done_callback(arrived)
+
     def commit(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
         """Call `done`, in a turn, when what was appended to `log` is durable; perhaps at once."""
 
@@ -73,14 +87,28 @@ class Turns:
             if self._commits.pop(number, None) is not None:
                 done(error)
                 self.settle()
+                self._tell_idle()
 
         self._committer.request(log, turn)
+
+    def when_idle(self, function: Callable[[], object]) -> None:
+        """Call `function` once no commit is under way any more; perhaps at once."""
+        self._when_idle = function
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self._when_idle is not None and not self._commits:
+            function, self._when_idle = self._when_idle, None
+            function()
 
     def finish_commits(self) -> None:
         """Do what the committer has not done yet, at once: whoever waits is answered.
 
-        For the end, and for when too much waits: everything else stands still meanwhile.
+        For the end, and for when too much waits: everything else stands still meanwhile. Nothing happens
+        where a sync is no commit (`Committer.syncs`): commits end when they end.
         """
+        if not self._committer.syncs:
+            return
         while self._commits:
             number = next(iter(self._commits))
             log, done = self._commits.pop(number)
@@ -93,8 +121,9 @@ class Turns:
             self.settle()
 
     def stop(self) -> None:
-        """Timers that are still set do nothing any more."""
+        """End all turns: timers that are still set do nothing any more, and nobody is told of a commit."""
         self._stopped = True
+        self._commits.clear()
 
 
 class _Turn:

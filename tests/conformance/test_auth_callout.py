@@ -252,11 +252,23 @@ def test_late_answers_are_nobodys(hasty: list[Arena]) -> None:
 
 
 def first_counts(arena: Arena) -> list[Any]:
+    """Answer twice. Ours gets both answers at once.
+
+    The Go server gets the second after it has let the client in: of two answers that come at once it
+    sometimes takes the second (seen at 2.15.1: "Authorization Violation").
+    """
     with arena.say("joe", CLIENT_USER) as client:
         reply, asked, curve = arena.question()
-        arena.answer(reply, arena.response(asked, pub={"allow": ["a"]}), curve)
-        arena.answer(reply, arena.response(asked, error="changed my mind"), curve)
+        answers = [
+            arena.response(asked, pub={"allow": ["a"]}),
+            arena.response(asked, error="changed my mind"),
+        ]
+        arena.answer(reply, answers.pop(0), curve)
+        if arena.server.program.is_headrace:
+            arena.answer(reply, answers.pop(), curve)
         client.take_through(b"PONG\r\n")
+        for answer in answers:
+            arena.answer(reply, answer, curve)
         client.send(b"PUB b 0\r\n\r\n")
         return [client.sync()]
 

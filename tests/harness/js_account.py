@@ -167,6 +167,7 @@ class TableHost:
 class HeldCommitter:
     """Commits when a test says so."""
 
+    syncs = True
     marks = None
 
     def __init__(self) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
 import pytest
+from bench.object_stores import moto_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @contextmanager
@@ -21,28 +20,9 @@ def s3_endpoint(bucket: str) -> Iterator[str]:
     `pytest.mark.filterwarnings("default")`.
     """
     pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    server._server.app = _one_by_one(server._server.app)
-    try:
-        host, port = server.get_host_and_port()
-        endpoint = f"http://{host}:{port}"
-        with urlopen(Request(f"{endpoint}/{bucket}", method="PUT"), timeout=10):
-            pass
+    pytest.importorskip("moto.server")
+    with moto_server(bucket) as endpoint:
         yield endpoint
-    finally:
-        server.stop()
-
-
-def _one_by_one(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer one request after the other: moto looks whether a key exists and stores it in two steps."""
-    lock = threading.Lock()
-
-    def answer(environ: Any, start_response: Any) -> list[bytes]:
-        with lock:
-            return list(app(environ, start_response))
-
-    return answer
 
 
 def obstore_options(endpoint: str) -> dict[str, Any]:

@@ -21,10 +21,18 @@ LONG = 300.0
 def at_once(act: Callable[[S], T], whom: Sequence[S]) -> list[T]:
     """What an act gives for each of these, done to all of them at the same time.
 
-    Raises: what one of them raised, when all have ended.
+    Raises: what one of them raised, with a note which one, when all have ended.
     """
+
+    def named(number: int, each: S) -> T:
+        try:
+            return act(each)
+        except Exception as error:
+            error.add_note(f"number {number + 1} of the {len(whom)} that acted at once")
+            raise
+
     with ThreadPoolExecutor(len(whom)) as threads:
-        return list(threads.map(act, whom))
+        return list(threads.map(named, range(len(whom)), whom))
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:

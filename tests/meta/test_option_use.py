@@ -24,6 +24,10 @@ STRUCTURES = [
 ]
 
 
+READ_BY_NAME = {"BucketCredentials": "of each provider (`bucket.opening`)"}
+"""Structures whose options are read by a name that the program has in a table."""
+
+
 @cache
 def read_anywhere() -> frozenset[str]:
     """Names of attributes that some module reads, beside where they are drawn."""
@@ -39,4 +43,5 @@ def read_anywhere() -> frozenset[str]:
 
 @pytest.mark.parametrize("kind", STRUCTURES, ids=lambda kind: kind.__name__)
 def test_every_option_is_read(kind: type[Struct]) -> None:
-    assert [name for name in kind.__struct_fields__ if name not in read_anywhere()] == []
+    unread = [name for name in kind.__struct_fields__ if name not in read_anywhere()]
+    assert bool(unread) == (kind.__name__ in READ_BY_NAME), unread

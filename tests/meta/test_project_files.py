@@ -59,6 +59,8 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_the_changelog_has_every_version_with_its_date_the_newest_first() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    if headings[0] == "Unreleased":
+        del headings[0]
     versions = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d\d-\d\d)\)", each) for each in headings]
     known = [found for found in versions if found]
     order = [(found.group(4), *map(int, found.group(1, 2, 3))) for found in known]

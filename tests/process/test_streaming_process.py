@@ -219,7 +219,7 @@ def test_directory_that_is_a_file_is_told_in_the_usual_words(
     ("arguments", "complaint"),
     [
         (("-st", "FILE"), "for FILE stores, root directory must be specified"),
-        (("--clustered",), "--clustered is not supported by this version"),
+        (("--clustered",), "--clustered needs a bucket that all servers have"),
         (("-hbi", "soon"), 'invalid value "soon" for flag -hbi'),
     ],
 )

@@ -1,6 +1,7 @@
 """Plays seeds and tells what happened.
 
-`PYTHONPATH=tests python -m simulation [--nodes N] [--legacy] [--jetstream] [--quiet] SEED [COUNT]`.
+`PYTHONPATH=tests python -m simulation [--nodes N] [--legacy] [--quiet] SEED [COUNT]`; with `--jetstream`,
+`--bucket` or `--whole` (a whole shard) seeds of those.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 import time
 from typing import Final
 
+from simulation.bucket.scenario import BucketPlan, BucketScenario
+from simulation.bucket.whole import WholeScenario, small_shards
 from simulation.js_scenario import JetStreamPlan, JetStreamScenario
 from simulation.scenario import Plan, Scenario, Violation
 
@@ -39,11 +42,25 @@ def play_jetstream(seed: int, told: list[str] | None) -> str:
     return f"{outcome}; {scenario.events} events"
 
 
+def play_bucket(seed: int, told: list[str] | None, *, whole: bool) -> str:
+    """Says how the run of a shard in a bucket ended."""
+    scenario = (WholeScenario if whole else BucketScenario)(BucketPlan.draw(seed), told)
+    try:
+        with small_shards():
+            scenario.run()
+        outcome = f"{scenario.takeovers} takings over"
+    except Violation as violation:
+        outcome = f"{VIOLATION}{violation}"
+    return f"{outcome}; {scenario.loop.calls} events"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation")
     parser.add_argument("--nodes", type=int, default=None)
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--jetstream", action="store_true")
+    parser.add_argument("--bucket", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)
@@ -53,7 +70,10 @@ def main() -> int:
     for seed in range(given.seed, given.seed + given.count):
         told: list[str] | None = None if given.quiet else []
         began = time.process_time()
-        outcome = play_jetstream(seed, told) if given.jetstream else play_mesh(seed, given, told)
+        if given.bucket or given.whole:
+            outcome = play_bucket(seed, told, whole=given.whole)
+        else:
+            outcome = play_jetstream(seed, told) if given.jetstream else play_mesh(seed, given, told)
         failures += outcome.startswith(VIOLATION)
         for line in told or ():
             print(line)

@@ -185,6 +185,9 @@ class Node:
     def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
         judged(stored == given)
 
+    def left(self, server_id: str) -> None:
+        """Nobody waits for it."""
+
     def hear_anew(self, change: Callable[[], object]) -> None:
         raise AssertionError("no node here has JetStream")
 

@@ -59,6 +59,7 @@ class SlowCommitter:
     what was never confirmed durable, or not. `later`: the host's, to be set before the first request.
     """
 
+    syncs: Final = True
     marks: Final = None  # as under GROUP: nobody is told before a sync
 
     def __init__(self, chance: Random) -> None:

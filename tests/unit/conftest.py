@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.azurite import azure_endpoint, azure_options
 from harness.s3 import obstore_options, s3_endpoint
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ def s3() -> Iterator[dict[str, Any]]:
     """Options for obstore that lead to a server with the bucket `archive`."""
     with s3_endpoint("archive") as endpoint:
         yield obstore_options(endpoint)
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[dict[str, Any]]:
+    """Options for obstore that lead to a blob service with the container `archive`."""
+    with azure_endpoint("archive") as endpoint:
+        yield azure_options(endpoint)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from headrace.attached.identity import AttachedIdentity, tls_context
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import AddressError, ConnectionLostError
 from headrace.client.options import ConnectOptions
+from headrace.core.service import memberships
 from headrace.errors import StartError
 from headrace.protocol.stan import ConnectRequest
 from headrace.server import logs
@@ -60,6 +61,8 @@ class AttachedServer(Server):
         try:
             for service in self.services:
                 await self._attach(service)
+            for membership in memberships(self.services):
+                await membership.join()
             self.listeners.monitor = await open_monitor(self)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
@@ -73,7 +76,8 @@ class AttachedServer(Server):
             host = self._host(service)
             self._remote.append(host)
             await host.connect()
-            if not (self._streaming.partitioning or self._streaming.ft_group):
+            streaming = self._streaming
+            if not (streaming.partitioning or streaming.ft_group or streaming.bucket is not None):
                 await self._look_for_others(host)
         except (StartError, AddressError) as error:
             raise StartError(error_texts.failed_to_start(str(error))) from error
@@ -107,6 +111,8 @@ class AttachedServer(Server):
 
     async def stop(self) -> None:
         """The service, its connection, monitoring. Safe to call twice."""
+        for membership in memberships(self.services):
+            await membership.part()
         remote, self._remote = self._remote, []
         for host in remote:
             host.stop()

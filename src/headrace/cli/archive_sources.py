@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.cli.bucket_source import bucket_of
 from headrace.client.errors import ClientError, NoRespondersError
 from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.protocol.documents import name_of, raw_name
@@ -64,8 +65,12 @@ def _streams_of_server(options: argparse.Namespace) -> Iterator[Sources]:
 
 @contextmanager
 def _streams_of_store(options: argparse.Namespace) -> Iterator[Sources]:
-    account = options.account or GLOBAL_ACCOUNT
-    with streams.opened(options.dir, streams.cipher_of(options)) as store:
+    account, cipher = options.account or GLOBAL_ACCOUNT, streams.cipher_of(options)
+    if options.bucket_url is not None:
+        opening = streams.opened_bucket(bucket_of(options), cipher)
+    else:
+        opening = streams.opened(options.dir, cipher)
+    with opening as store:
         known = streams.stored_streams(store, account)
         yield [
             (streams.log_source(store, account, name, known[name]), kind)

@@ -23,7 +23,13 @@ COMMANDS: Final[dict[str, StreamingCommand]] = {
         _BACKUP, "run_backup", "Back up streams while the server runs", "backup_parser"
     ),
     "verify": StreamingCommand(_BACKUP, "run_verify", "Check a backup without restoring it", "verify_parser"),
-    "restore": StreamingCommand(_BACKUP, "run_restore", "Make a store of a backup", "restore_parser"),
+    "restore": StreamingCommand(
+        _BACKUP, "run_restore", "Make a store of a backup or a bucket", "restore_parser"
+    ),
+    "status": StreamingCommand("headrace.cli.jetstream_status", "run", "Show the bucket that streams are in"),
+    "stepdown": StreamingCommand(
+        "headrace.cli.jetstream_stepdown", "run", "Have another server of the cluster serve the streams"
+    ),
 }
 _WRONG_USE: Final = 2
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.backup.manifest import BackupError
+from headrace.cli.bucket_restore import moment_of, restore
+from headrace.cli.bucket_source import add_bucket, check_alone
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
@@ -71,18 +73,27 @@ def verify_parser(program: str) -> argparse.ArgumentParser:
 
 
 def run_restore(arguments: Sequence[str], program: str) -> int:
-    """Restore a backup."""
+    """Restore a backup, or what a bucket has."""
     return _do(restore_parser(program), arguments, _restore)
 
 
 def restore_parser(program: str) -> argparse.ArgumentParser:
     """The parser of `restore`."""
-    parser = _parser(program, "restore", "Make a store of a backup.", _RESTORE)
-    parser.add_argument("source", help="a directory or a URL")
+    parser = _parser(program, "restore", "Make a store of a backup, or of a bucket.", _RESTORE)
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("source", nargs="?", help="a backup: a directory or a URL")
+    add_bucket(place, parser, "a bucket that streams are in, such as s3://name/prefix")
     parser.add_argument(
         "--dir", type=Path, required=True, metavar="NEW", help="the store_dir of the new server"
     )
-    parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
+    parser.add_argument("--backup", metavar="NAME", help="which backup (default: the newest)")
+    parser.add_argument(
+        "--at",
+        type=moment_of,
+        metavar="TIME|NUMBER",
+        help="with --from: the time (2026-11-21T02:39:41Z) or the object of the log (default: the newest)",
+    )
+    parser.add_argument("--shard", metavar="NAME", help="with --from: which one, where there are several")
     return parser
 
 
@@ -145,13 +156,19 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _restore(options: argparse.Namespace) -> int:
+    home, unfinished = options.dir / HOME, options.dir / UNFINISHED
+    if options.bucket_url is not None:
+        if options.backup is not None:
+            raise BackupError("--backup names a backup: it has no meaning with --from")
+        return restore(options, home, unfinished)
+    check_alone(options)
     from headrace.backup.manifest import chosen
     from headrace.backup.restoring import restore_backup
 
     store = _opened(options.source)
     name, manifest = chosen(store, options.backup)
     with ProgressBars("restoring", unit="bytes") as meter:
-        written = restore_backup(store, manifest, options.dir / HOME, options.dir / UNFINISHED, meter.show)
+        written = restore_backup(store, manifest, home, unfinished, meter.show)
     print(
         f"restored backup {name} of {manifest.created}: {len(manifest.logs):,} logs, "
         f"{written:,} segments written"

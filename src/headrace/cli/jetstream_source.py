@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from headrace.conf.bucket_options import BucketOptions
     from headrace.jetstream.state.records import StreamRecord
     from headrace.log.encryption import Cipher
+    from headrace.log.filesystem import FileSystem
     from headrace.log.store import LogStore
     from headrace.tables.source import LogSource
 
+STREAMS_SHARD: Final = "jetstream"
+"""The shard of a bucket that has the streams of a server."""
 CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
 
 
@@ -40,7 +44,7 @@ def add_api(parser: argparse.ArgumentParser) -> None:
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the account and the key of a store."""
-    flags = parser.add_argument_group("streams of a store (--dir)")
+    flags = parser.add_argument_group("streams of a store (--dir, --from)")
     flags.add_argument("--account", metavar="NAME", help=f"whose they are (default: {GLOBAL_ACCOUNT})")
     flags.add_argument("--key-file", type=Path, metavar="FILE", help="has the key, if the store is encrypted")
     flags.add_argument(
@@ -86,13 +90,36 @@ def opened(directory: Path, cipher: Cipher | None = None) -> Iterator[LogStore]:
     Raises: StreamSourceError when there is none, or a server has it.
     """
     from headrace.jetstream.importing.detecting import HOME
-    from headrace.log.store import LOGS, FileStore
+    from headrace.log.store import LOGS
 
     home = directory / HOME
     if not (home / LOGS).is_dir():
         raise StreamSourceError(f"{directory} is not a store_dir of Headrace: it has no {HOME}/{LOGS}")
+    with _store(home, str(directory), cipher) as store:
+        yield store
+
+
+@contextmanager
+def opened_bucket(bucket: BucketOptions, cipher: Cipher | None = None) -> Iterator[LogStore]:
+    """The streams' store in a bucket as it is now, whoever has it; what is changed stays in memory.
+
+    Raises: BucketSourceError, BucketError, StoreError; StreamSourceError for another key.
+    """
+    from headrace.cli.bucket_source import shard_files
+
+    home = Path("/") / STREAMS_SHARD  # a name only
+    with _store(home, bucket.url, cipher, shard_files(bucket, STREAMS_SHARD, home)) as store:
+        yield store
+
+
+@contextmanager
+def _store(
+    home: Path, place: str, cipher: Cipher | None, files: FileSystem | None = None
+) -> Iterator[LogStore]:
+    from headrace.log.store import FileStore
+
     try:
-        store = FileStore(home, cipher=cipher, remembers=False)
+        store = FileStore(home, cipher=cipher, remembers=False, filesystem=files)
     except StoreLocked as error:
         raise StreamSourceError(f"{error}: stop the server first, or ask it with --server") from None
     try:
@@ -100,7 +127,7 @@ def opened(directory: Path, cipher: Cipher | None = None) -> Iterator[LogStore]:
     except LogError as error:
         is_sealed = cipher is None and "encrypted" in str(error)
         hint = ": say --key-file, with the key of jetstream { key }" if is_sealed else ""
-        raise StreamSourceError(f"{directory}: {error}{hint}") from error
+        raise StreamSourceError(f"{place}: {error}{hint}") from error
     finally:
         store.close()
 

@@ -36,6 +36,11 @@ def add_server_login(parser: argparse.ArgumentParser) -> None:
         "-cid", "--cid", "--cluster_id", dest="cluster_id", default=DEFAULT_CLUSTER, metavar="ID",
         help=f"cluster ID of the streaming server (default: {DEFAULT_CLUSTER})",
     )  # fmt: skip
+    add_login(flags)
+
+
+def add_login(flags: argparse._ActionsContainer) -> None:
+    """The flags that say who to be at a server, and whom to trust."""
     flags.add_argument("--user", help="user name (default: of the URL, or NATS_USER)")
     flags.add_argument("--password", help="its password (default: of the URL, or NATS_PASSWORD)")
     flags.add_argument("--token", help="authorization token (default: of the URL, or NATS_TOKEN)")
@@ -48,9 +53,9 @@ def add_server_login(parser: argparse.ArgumentParser) -> None:
 
 def check_place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> argparse.Namespace:
     """The options, if they say where to look. Ends the program with 2 when they do not."""
-    places = [name for name in ("dir", "url", "server") if hasattr(options, name)]
+    places = [name for name in ("dir", "url", "server", "bucket_url") if hasattr(options, name)]
     if not any(getattr(options, name) for name in places) and server_of(options) is None:
-        *others, last = (f"--{name}" for name in places)
+        *others, last = (f"--{'from' if name == 'bucket_url' else name}" for name in places)
         parser.error(f"one of {', '.join(others)} and {last} is needed, or {URL_VARIABLE}")
     return options
 
@@ -59,7 +64,7 @@ def server_of(options: argparse.Namespace) -> str | None:
     """The server that is meant: the one given, or NATS_URL when nothing else says where to look."""
     if options.server:
         return str(options.server)
-    others = (getattr(options, "dir", None), getattr(options, "url", None))
+    others = [getattr(options, name, None) for name in ("dir", "url", "bucket_url")]
     return None if any(others) else os.environ.get(URL_VARIABLE) or None
 
 

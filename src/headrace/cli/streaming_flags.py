@@ -17,7 +17,7 @@ from headrace.cli.flags import declared
 from headrace.conf.literals import LiteralError, meaning
 from headrace.conf.problems import shown
 from headrace.conf.streaming_options import NATSServerOptions, StoreLimits, StreamingOptions
-from headrace.conf.streaming_rules import NO_EFFECT, UNSUPPORTED, Setting
+from headrace.conf.streaming_rules import FOREIGN, UNSUPPORTED, Setting
 from headrace.protocol.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ _DECLARED: Final = {
     **StreamingOptions.KEYS,
     **StoreLimits.KEYS,
     **NATSServerOptions.KEYS,
-    **NO_EFFECT,
-    **UNSUPPORTED,
+    **FOREIGN,
 }
 """The entries of all settings."""
 
@@ -100,7 +99,7 @@ def note_on(flag: ArgumentFlag) -> str:
     option = flag.target.removeprefix(PREFIX)
     if option in UNSUPPORTED:
         return " (not in this version yet)"
-    return " (no effect)" if option in NO_EFFECT else ""
+    return " (no effect)" if option in FOREIGN else ""
 
 
 def _in_units(given: Given) -> object:

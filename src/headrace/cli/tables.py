@@ -18,6 +18,7 @@ from msgspec import to_builtins
 
 from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
+from headrace.cli.bucket_source import add_bucket, check_alone
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.cli.streaming_source import shown
@@ -124,6 +125,7 @@ def _add_archive(commands: Commands) -> None:
     where.add_argument(
         "--server", metavar="URL", help=f"a running server, nats://host:port (default: {access.URL_VARIABLE})"
     )
+    add_bucket(where, parser, "a bucket that has the streams of a server, such as s3://name/prefix")
     parser.add_argument(
         "--retain", metavar="RULE",
         help="how long rows stay: stream (as long as their messages; a new table has this), forever, or "
@@ -215,6 +217,9 @@ def _check_source(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         parser.error("name streams with --stream or --bucket, or channels of NATS Streaming, not both")
     if options.bucket and options.retain is not None:
         parser.error("--retain is for messages and histories: latest values are those of the bucket")
+    if options.channel and options.bucket_url is not None:
+        parser.error("--from is for streams: channels in a bucket are read through their server")
+    check_alone(options)
     if options.channel:
         wrong = [name for name in _OF_STREAMS if getattr(options, name)]
         what = "streams, which --stream names"
@@ -226,7 +231,9 @@ def _check_source(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     place = "server" if access.server_of(options) else "dir"
     for name, needed in _OF_STREAMS.items():
         if getattr(options, name) and needed != place:
-            parser.error(f"--{name.replace('_', '-')} needs --{needed}")
+            parser.error(
+                f"--{name.replace('_', '-')} needs --{needed}{' or --from' if needed == 'dir' else ''}"
+            )
 
 
 def _duration(text: str) -> float:

@@ -1,7 +1,8 @@
 """Duplicate services: JetStream of one domain, or NATS Streaming of one cluster ID, at two servers of a mesh.
 
 Streams and channels are not replicated: two servers that answer the same requests would each have a part
-of the messages, and nobody could tell which. So one of the two ends, and both come to the same result:
+of the messages, and nobody could tell which. (Those that have them in one bucket take turns, and are no
+duplicates: `headrace.bucket`.) So one of the two ends, and both come to the same result:
 
 - One that still looks for others before it serves gives way to one that serves.
 - Of two that serve, after a partition, the one that does so for less time gives way.
@@ -139,13 +140,15 @@ def _without_api(permitted: _Verdict | None) -> _Verdict:
 
 def _shared(own: PeerInfo, info: PeerInfo) -> Iterator[str]:
     """Services that both servers have: for each a line with a place for the name of the peer."""
-    if own.jetstream and info.jetstream and own.domain == info.domain:
+    has_jetstream = own.jetstream and info.jetstream and own.domain == info.domain
+    if has_jetstream and not (own.bucket and own.bucket == info.bucket):
         where = f" in domain {_literally(own.domain)}" if own.domain else ""
         yield (
             f'JetStream: server "{{peer}}" of this cluster has JetStream{where} as well;'
             " streams are not replicated, so one server of a cluster can have it, or each a domain of its own"
         )
-    if own.streaming and own.streaming == info.streaming:
+    has_streaming = own.streaming and own.streaming == info.streaming
+    if has_streaming and not (own.streaming_bucket and own.streaming_bucket == info.streaming_bucket):
         cluster_id = _literally(own.streaming.rpartition(".")[2])
         yield (
             f'STREAM: Failed to start: server "{{peer}}" of this cluster is a streaming server'

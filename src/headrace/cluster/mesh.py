@@ -272,6 +272,7 @@ class Mesh:
                 self.gateway_gossip.route_removed(session.remote)
         if not self.registry.has(session.remote_id):
             self.duplicates.left(session.remote_id)
+            self.port.left(session.remote_id)
         if self.is_stopped:
             return
         if was_last:

@@ -174,8 +174,8 @@ class ClusterHost(Protocol):
 class Port(ClusterHost, Protocol[SessionT_contra]):
     """The server as a mesh sees it.
 
-    `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, started_ns,
-    gateway_url, leafnode_urls and, unless they are not to be advertised, its own connect_urls and
+    `identity` also has ip of the cluster port, jetstream, domain, streaming, their buckets, serving_ns,
+    started_ns, gateway_url, leafnode_urls and, unless they are not to be advertised, its own connect_urls and
     ws_connect_urls.
     """
 
@@ -193,6 +193,9 @@ class Port(ClusterHost, Protocol[SessionT_contra]):
 
     def must_end(self, reason: str) -> None:
         """End this server: a peer has a service that only one server can have, and stays."""
+
+    def left(self, server_id: str) -> None:
+        """The last connection to a peer has ended."""
 
     def hear_anew(self, change: Callable[[], object]) -> None:
         """Call `change` while JetStream listens to no requests, as it changes who is told that it does."""

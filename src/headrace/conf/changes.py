@@ -19,7 +19,7 @@ from headrace.conf.account_options import (
     SubjectMapping,
     UserOptions,
 )
-from headrace.conf.keys import Keyed
+from headrace.conf.keys import Keyed, is_reloadable
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.options import Options
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
@@ -29,7 +29,7 @@ from headrace.structures import defaults_of, hidden_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.conf.keys import Key
+    from headrace.conf.keys import Key, Reload
 
 _NOTHING: Final = {"leafnodes": LeafNodeOptions()}
 """Values that mean the same as no block at all."""
@@ -57,7 +57,15 @@ class Change(Struct, frozen=True):
     path: str
     before: str | None
     after: str | None
-    needs_restart: bool
+    reload: Reload
+    """The step that takes it over (`keys.Key`)."""
+    is_lasting: bool = False
+    """True if it needs a restart, whatever the step."""
+
+    @property
+    def needs_restart(self) -> bool:
+        """True if a running server does not take the change over."""
+        return self.is_lasting or not is_reloadable(self.reload)
 
     @property
     def option(self) -> str:
@@ -91,20 +99,20 @@ def differences(old: Options, new: Options) -> list[Change]:
 class _Place(NamedTuple):
     """The rules for a value that is compared, from the entries of the keys on the way to it."""
 
-    needs_restart: bool = False
+    reload: Reload = ""
     is_lasting: bool = False
     is_secret: bool = False
 
     @classmethod
     def of(cls, key: Key) -> _Place:
         """The place of an option of the top level."""
-        return cls(key.needs_restart, key.is_lasting)
+        return cls(key.reload, key.is_lasting)
 
     def within(self, struct: Struct, name: str) -> _Place:
         """The place of a field of a structure that stands here."""
         key = struct.KEYS.get(name) if isinstance(struct, Keyed) else None
         return _Place(
-            key.needs_restart if key is not None and key.reload else self.needs_restart,
+            key.reload if key is not None and key.reload else self.reload,
             key is not None and key.is_lasting,
             self.is_secret or name in hidden_in(struct),
         )
@@ -128,7 +136,7 @@ def _walk(path: str, old: Any, new: Any, place: _Place) -> Iterator[Change]:
     if None not in members and any(members) and not place.is_secret:
         before, after = (found or {} for found in members)
         if before.keys() == after.keys() and list(before) != list(after) and before == after:
-            yield Change(path, ", ".join(before), ", ".join(after), place.needs_restart)
+            yield Change(path, ", ".join(before), ", ".join(after), place.reload)
         for key in {**before, **after}:
             yield from _walk(f"{path}[{key}]", before.get(key), after.get(key), place)
         return
@@ -136,7 +144,8 @@ def _walk(path: str, old: Any, new: Any, place: _Place) -> Iterator[Change]:
         path,
         _shown(old, is_secret=place.is_secret),
         _shown(new, is_secret=place.is_secret),
-        place.needs_restart or place.is_lasting,
+        place.reload,
+        place.is_lasting,
     )
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Reader = Callable[["Binder", Entry], object]
 
+_UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
+_INT64: Final = range(-(1 << 63), 1 << 63)
 _MAX_SUGGESTED_FOR: Final = 40  # characters; comparing longer keys costs too much
 
 
@@ -292,6 +294,27 @@ def seconds(binder: Binder, entry: Entry) -> float | UnsetType:
     if isinstance(node, Scalar) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return float(node.value)
     return duration(binder, entry)
+
+
+def size(binder: Binder, entry: Entry) -> int | UnsetType:
+    """A number of bytes, or as older files write it a text such as "10G"."""
+    node = entry.node
+    value = string_of(node)
+    if value is None:
+        return whole(binder, entry)
+    if not value:
+        return 0
+    number, unit = value[:-1], value[-1]
+    if unit not in _UNITS:
+        message = f"field {shown(entry.key)}: sizes defined as strings must end in K, M, G, T"
+        return binder.problem(message, node.position)
+    try:
+        found = int(number) << _UNITS[unit] if number.isascii() and "_" not in number else None
+    except ValueError:
+        found = None
+    if found is None or found not in _INT64:
+        return binder.problem(f"field {shown(entry.key)} is no size: {shown(value)}", node.position)
+    return found
 
 
 def text_map(binder: Binder, entry: Entry) -> dict[str, str] | UnsetType:

@@ -23,6 +23,7 @@ from headrace.conf.fields import (
     duration_or_seconds,
     fields_of,
     flag,
+    size,
     string_of,
     text,
     values_of,
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
     from headrace.errors import Position
 
 _WORDS: Final = {"enabled": True, "enable": True, "disabled": False, "disable": False}
-_UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
 _CIPHERS: Final = {"chacha": "CHACHA", "chachapoly": "CHACHA", "aes": "AES"}
 _ENCRYPTION: Final = ("encryption_cipher", "encryption_key", "prev_encryption_key")
 _POLICIES: Final = ("group", "interval", "never")
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _IO_BOUNDS: Final = range(4, 8193)
 _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>")
 _DEFAULTS: Final = JetStreamOptions()
@@ -98,6 +97,7 @@ def jetstream_options(
     if store_dir and values.get("store_dir"):
         problems.add("Duplicate 'store_dir' configuration", positions.get("store_dir"))
     _check_domain(values, positions, problems)
+    _check_bucket(values, positions, problems)
     values |= _encryption(values, positions, problems)
     values["store_dir"] = values.get("store_dir") or store_dir or None
     values |= {option: value for option, value in flags.items() if option != "enabled" and value != ""}
@@ -122,6 +122,18 @@ def _check_domain(
     domain = cast("str", values.get("domain", ""))
     if domain and (not _NOT_IN_NAMES.isdisjoint(domain) or not is_valid_subject(f"$JS.{domain}.API")):
         problems.add("invalid domain name: may not contain ., * or >", positions.get("domain"))
+
+
+def _check_bucket(
+    values: Mapping[str, object], positions: Mapping[str, Position], problems: Problems
+) -> None:
+    """Refuse a second promise of what acknowledged means: with a bucket, its `commit` gives it."""
+    if values.get("bucket") is not None and values.get("sync", "group") != "group":
+        problems.add(
+            "sync_interval cannot stand beside bucket, whose commit says what acknowledged means",
+            positions.get("sync"),
+            "remove it, or say always",
+        )
 
 
 def _encryption(
@@ -153,27 +165,6 @@ def _simple(binder: Binder, entry: Entry) -> bool | MapNode | UnsetType:
             message = f"expected 'enabled' or 'disabled' for string value, got {shown(node.value)}"
             return binder.problem(message, node.position)
     return binder.wrong_type(entry, 'a map, true or false, "enabled" or "disabled"')
-
-
-def _size(binder: Binder, entry: Entry) -> int | UnsetType:
-    """A number of bytes, or as older files write it a text such as "10G"."""
-    node = entry.node
-    value = string_of(node)
-    if value is None:
-        return whole(binder, entry)
-    if not value:
-        return 0
-    number, unit = value[:-1], value[-1]
-    if unit not in _UNITS:
-        message = f"field {shown(entry.key)}: sizes defined as strings must end in K, M, G, T"
-        return binder.problem(message, node.position)
-    try:
-        size = int(number) << _UNITS[unit] if number.isascii() and "_" not in number else None
-    except ValueError:
-        size = None
-    if size is None or size not in _INT64:
-        return binder.problem(f"field {shown(entry.key)} is no size: {shown(value)}", node.position)
-    return size
 
 
 def _absolute(read: Any) -> Any:
@@ -352,8 +343,8 @@ _JETSTREAM: Final = KeyTable(
         *fields_of(
             JetStreamOptions,
             {
-                "max_memory": _size,
-                "max_storage": _size,
+                "max_memory": size,
+                "max_storage": size,
                 "sync_interval": _sync,
                 "encryption_cipher": _cipher,
                 "limits": _limits,
@@ -376,7 +367,7 @@ _JETSTREAM: Final = KeyTable(
                 "for the disk, publishers wait too"
             ),
         ),
-        Field(("max_buffered_size",), _size, idle=_BUFFERED, binds=False, text="As above", kind="size"),
+        Field(("max_buffered_size",), size, idle=_BUFFERED, binds=False, text="As above", kind="size"),
         Field(
             ("info_queue_limit",),
             whole,
@@ -393,12 +384,12 @@ _JETSTREAM: Final = KeyTable(
             kind="integer",
         ),
         Field(("extension_hint",), text, idle=_CLUSTERED, binds=False, text="`no_extend` or `will_extend`"),
-        Field(("max_outstanding_catchup",), _size, idle=_CLUSTERED, binds=False, text="Bytes", kind="size"),
+        Field(("max_outstanding_catchup",), size, idle=_CLUSTERED, binds=False, text="Bytes", kind="size"),
         Field(
             ("meta_compact",), _absolute(whole), idle=_CLUSTERED, binds=False, text="Entries", kind="integer"
         ),
         Field(
-            ("meta_compact_size",), _absolute(_size), idle=_CLUSTERED, binds=False, text="Bytes", kind="size"
+            ("meta_compact_size",), _absolute(size), idle=_CLUSTERED, binds=False, text="Bytes", kind="size"
         ),
         Field(
             ("meta_compact_sync",),

@@ -12,6 +12,7 @@ from headrace.conf.keys import Flag, Keyed, key
 
 if TYPE_CHECKING:
     from headrace.conf.archive_options import StreamArchiveOptions
+    from headrace.conf.bucket_options import BucketOptions
 
 
 class JetStreamLimits(Keyed, frozen=True):
@@ -42,10 +43,12 @@ class JetStreamLimits(Keyed, frozen=True):
 class JetStreamOptions(Keyed, frozen=True):
     """Streams and consumers. Files are in `jetstream` below `store_dir`, None: below a temporary directory.
 
-    `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
-    with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
-    (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
+    `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is, and in files no limit
+    where a bucket has a cache of a set size. `strict`: requests with fields that nobody knows are refused.
+    `sync`: "group" (what is acknowledged is on disk), "interval" (every `sync_interval` seconds) or "never".
+    `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
     `prev_encryption_key`: what is encrypted with it, or with another cipher, is converted at the start.
+    `bucket`: object storage that has the streams; files are a copy of it then. None: they are in files only.
     `request_queue_limit`: requests of the API that may wait. `archive`: the tables that are made of streams.
     """
 
@@ -83,7 +86,7 @@ class JetStreamOptions(Keyed, frozen=True):
         "size",
         name="max_file_store",
         aliases=("max_file",),
-        shown_default="three quarters of what is free",
+        shown_default="three quarters of what is free; no limit where a `bucket` has `cache_bytes`",
     )
     domain: str = key("", "Other name of the API: `$JS.<domain>.API`")
     strict: bool = key(True, "Refuse requests with fields that nobody knows")
@@ -120,6 +123,12 @@ class JetStreamOptions(Keyed, frozen=True):
             "prev_ek",
             "prev_encryption_key",
         ),
+    )
+    bucket: BucketOptions | None = key(
+        None,
+        "Object storage that has the streams: a URL such as `s3://name/prefix`, or a map; see below",
+        "string or map",
+        read="bucket:bucket",
     )
     unique_tag: str = ""
     request_queue_limit: int = key(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "proxies",
         "cluster",
         "leafnodes",
+        "bucket",
     ]
 
 T = TypeVar("T")
@@ -44,6 +45,11 @@ Number = TypeVar("Number", int, float)
 
 NOT_NEGATIVE: Final = (0, float("inf"))
 """The bounds of an option that may have any value from zero."""
+
+
+def is_reloadable(reload: Reload) -> bool:
+    """True if a running server takes a change over with this step."""
+    return reload not in ("", "restart")
 
 
 class Flag(Struct, frozen=True):
@@ -105,7 +111,7 @@ class Key(Struct, frozen=True):
     @property
     def needs_restart(self) -> bool:
         """True if a running server does not take a change of the option over."""
-        return self.reload in ("", "restart")
+        return not is_reloadable(self.reload)
 
 
 _KINDS: Final[dict[type, str]] = {

@@ -329,6 +329,8 @@ class OptionsBuilder:
         jetstream = cast("JetStreamOptions | None", self._values.get("jetstream"))
         if jetstream is None:
             self._report("adopt needs JetStream, which is not enabled", "streaming")
+        elif jetstream.bucket is not None and streaming.bucket is None:
+            self._report("adopt: a stream that is in a bucket cannot be a channel, too", "streaming")
         elif jetstream.sync != streaming.sync:
             text = (
                 f"adopt: streaming has sync {streaming.sync}, and JetStream {jetstream.sync}: name the same"

@@ -22,6 +22,7 @@ from headrace.conf.streaming_options import (
 )
 from headrace.conf.streaming_rules import (
     NO_EFFECT,
+    OF_CLUSTERS,
     UNSUPPORTED,
     Setting,
     Settings,
@@ -100,6 +101,14 @@ def _archive(binder: Binder, entry: Entry) -> Settings | UnsetType:
     return {"archive": Setting(True, entry.key, entry.position), **settings}
 
 
+def _cluster(binder: Binder, entry: Entry) -> Settings | UnsetType:
+    """The block `cluster`, whose presence says that there is one."""
+    settings = _settings_of(binder.bind_map(entry, _CLUSTER))
+    if settings is UNSET:
+        return UNSET
+    return {"clustered": Setting(True, entry.key, entry.position), **settings}
+
+
 def _given(binder: Binder, entry: Entry) -> bool:
     """A block that is not read, only noticed."""
     return True
@@ -166,7 +175,9 @@ _OF_FILES: Final = ("sync", "sync_interval", "segment_bytes", "compression")
 """The options whose keys are in `file_options`."""
 _OF_TLS: Final = ("client_cert", "client_key", "client_ca", "server_name", "skip_verify")
 """The options of a connection whose keys are in `tls`."""
-_MAPS: Final = ("cluster", "sql_options")
+_OF_CLUSTERS: Final = ("node_id",)
+"""The options whose keys are in `cluster`."""
+_MAPS: Final = ("sql_options",)
 
 _CHANNEL: Final = KeyTable(fields_of(ChannelLimits))
 _LIMITS: Final = KeyTable(_rows(StoreLimits, {"channels": _channels}))
@@ -180,12 +191,19 @@ _FILE: Final = KeyTable(
 _TLS: Final = KeyTable(_rows(NATSServerOptions, only=_OF_TLS))
 _ARCHIVE: Final = KeyTable(_rows(ChannelArchiveOptions, prefix="archive_"))
 
+_CLUSTER: Final = KeyTable(
+    (
+        *_rows(StreamingOptions, only=_OF_CLUSTERS),
+        *_rows(OF_CLUSTERS, {"cluster_peers": strings}),
+    )
+)
+
 STREAMING: Final = KeyTable(
     (
         *_rows(
             StreamingOptions,
             {"store_type": _upper, "adopt": _adopt},
-            StreamingOptions.KEYS.keys() - set(_OF_FILES),
+            StreamingOptions.KEYS.keys() - {*_OF_FILES, *_OF_CLUSTERS},
         ),
         Field(("encrypt",), _setting(flag), text="Encrypt what is stored", kind="true or false"),
         Field(
@@ -200,6 +218,13 @@ STREAMING: Final = KeyTable(
             _block(_FILE),
             spreads=True,
             text="Files of a store; see below",
+            kind="map",
+        ),
+        Field(
+            ("cluster",),
+            _cluster,
+            spreads=True,
+            text="Be one of several servers that share the `bucket`: one serves, the others stand by",
             kind="map",
         ),
         Field(("archive",), _archive, spreads=True, text="Tables of the channels; see below", kind="map"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.archive_options import ChannelArchiveOptions
+    from headrace.conf.bucket_options import BucketOptions
 
 
 _STORE: Final = "Streaming store"
@@ -143,6 +144,8 @@ class StreamingOptions(Keyed, frozen=True):
     `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
     `sync_interval`) or "never". `compression`: "none" or "s2". `encryption_cipher`: "AES" or "CHACHA", None
     for no encryption.
+    `bucket`: object storage that has the channels; the directory has a copy of it then. `clustered`: several
+    servers have the bucket, and `node_id` is this one's name among them.
     `adopt`: channels that are JetStream streams too, with the streams' names.
     """
 
@@ -218,6 +221,12 @@ class StreamingOptions(Keyed, frozen=True):
         "The key; NATS_STREAMING_ENCRYPTION_KEY in the environment wins",
         flag=_flag("encryption_key", "key", "The key, for all to see in the process list", _STORE),
     )
+    bucket: BucketOptions | None = key(
+        None,
+        "Object storage that has the channels: a URL such as `s3://name/prefix`, or a map, as in `jetstream`",
+        "string or map",
+        read="bucket:bucket",
+    )
     limits: StoreLimits = StoreLimits()
     hb_interval: float = key(
         30.0,
@@ -248,6 +257,18 @@ class StreamingOptions(Keyed, frozen=True):
         "Share the store with the other servers of this group: one serves, the others stand by",
         aliases=("ft_group_name",),
         flag=_flag("ft_group", "name", "Stand by for another server with the same store", _CLUSTER),
+    )
+    clustered: bool = key(
+        False,
+        "Be one of several servers that share a bucket: one serves, the others stand by",
+        name=None,
+        flag=_flag("clustered", "", "Be one of several servers with the same bucket", _CLUSTER),
+    )
+    node_id: str = key(
+        "",
+        "Name of this server in `/streaming/serverz`",
+        shown_default="its server ID",
+        flag=_flag("cluster_node_id", "name", "Name of this server in /streaming/serverz", _CLUSTER),
     )
     partitioning: bool = key(
         False, "Serve only the channels of `store_limits`; others of the same cluster ID serve the rest"

@@ -1,8 +1,8 @@
 """NATS Streaming's options in the making: what section and flags say, and the rules between them.
 
 Here lives the merging of settings, their bounds, and what becomes of options that have no meaning for this
-server: one that would give less than its operator asked for (clusters, SQL stores, archive scripts) ends the
-start; a tuning knob of the reference's file format that has no counterpart is named in one warning.
+server: one that would give less than its operator asked for (SQL stores, archive scripts) ends the start; a
+tuning knob of the reference's files or of its Raft that has no counterpart is named in one warning.
 Never lives here: reading of the section (`streaming`) and of arguments (`headrace.cli`).
 Source: streaming specification, sections 7, 8 and 10.
 """
@@ -52,7 +52,7 @@ class Setting(Struct, frozen=True):
 
 
 Settings = dict[str, Setting]
-"""The rows by option: a field of `StreamingOptions`, or a key of `UNSUPPORTED`, `NO_EFFECT` or `_RAW`."""
+"""The rows by option: a field of `StreamingOptions`, or a key of `FOREIGN` or `_RAW`."""
 
 
 class StreamingFlags(Struct, frozen=True):
@@ -112,33 +112,7 @@ def _foreign(
     )
 
 
-def _clustered(
-    default: object, flag: tuple[str, str, str], agrees: frozenset[object], why: str = ""
-) -> ForeignSetting:
-    return _foreign(default, flag, agrees, why, group="Streaming cluster")
-
-
 UNSUPPORTED: Final[dict[str, ForeignSetting]] = {
-    "clustered": _clustered(False, ("clustered", "", "Be one of a cluster"), _OFF),
-    "cluster": ForeignSetting(None, "Not there: channels that are replicated", "map", shown_default=""),
-    "cluster_node_id": _clustered("", ("cluster_node_id", "name", "Name in it"), _EMPTY),
-    "cluster_bootstrap": _clustered(False, ("cluster_bootstrap", "", "Begin it"), _OFF),
-    "cluster_peers": _clustered("", ("cluster_peers", "names", "Names of the others"), _EMPTY),
-    "cluster_log_path": _clustered("", ("cluster_log_path", "dir", "Its log"), _EMPTY),
-    "cluster_log_cache_size": _clustered(
-        0, ("cluster_log_cache_size", "count", "Entries in memory"), frozenset((512,))
-    ),
-    "cluster_log_snapshots": _clustered(
-        0, ("cluster_log_snapshots", "count", "Snapshots kept"), frozenset((2,))
-    ),
-    "cluster_trailing_logs": _clustered(
-        0, ("cluster_trailing_logs", "count", "Entries kept after one"), _NEVER
-    ),
-    "cluster_sync": _clustered(False, ("cluster_sync", "", "Sync every entry"), _OFF),
-    "cluster_raft_logging": _clustered(False, ("cluster_raft_logging", "", "Log its protocol"), _OFF),
-    "cluster_allow_add_remove_node": _clustered(
-        False, ("cluster_allow_add_remove_node", "", "Let nodes come and go"), _OFF
-    ),
     "sql_options": ForeignSetting(
         None, "Not there: stores in databases", "map", aliases=("sql",), shown_default=""
     ),
@@ -262,14 +236,84 @@ NO_EFFECT: Final[dict[str, ForeignSetting]] = {
         name="",
         group="Streaming log",
     ),
-    "cluster_proceed_on_restore_failure": _clustered(
-        False,
-        ("cluster_proceed_on_restore_failure", "", "Go on without what cannot be restored"),
-        _OFF,
-        "there are no replicas that could be restored",
-    ),
 }
 """Settings that change nothing, as what they ask for happens anyway or has no meaning here."""
+
+_MEET: Final = "servers with the same bucket find each other there"
+_NO_RAFT: Final = "the bucket has the channels and says who serves them, there is no Raft"
+
+
+def _clustered(
+    default: object,
+    name: str,
+    flag: tuple[str, str],
+    agrees: frozenset[object],
+    why: str = _NO_RAFT,
+    *,
+    kind: str = "",
+) -> ForeignSetting:
+    """The entry of a setting of the block `cluster`. `flag`: value and text."""
+    return ForeignSetting(
+        default,
+        f"Without effect: {why}",
+        kind,
+        name=name,
+        shown_default="",
+        flag=Flag((f"cluster_{name}",), *flag, "Streaming cluster"),
+        agrees=agrees,
+        why=why,
+    )
+
+
+def _tuned(default: object, name: str) -> ForeignSetting:
+    """The entry of a setting of the block `cluster` that is no flag."""
+    return ForeignSetting(default, f"Without effect: {_NO_RAFT}", name=name, shown_default="", why=_NO_RAFT)
+
+
+OF_CLUSTERS: Final[dict[str, ForeignSetting]] = {
+    "cluster_bootstrap": _clustered(False, "bootstrap", ("", "Begin a cluster"), _OFF, _MEET),
+    "cluster_peers": _clustered(
+        "",
+        "peers",
+        ("names", "Names of the others"),
+        frozenset(("", ())),
+        _MEET,
+        kind="list",
+    ),
+    "cluster_log_path": _clustered("", "log_path", ("dir", "Log of a cluster"), _EMPTY),
+    "cluster_log_cache_size": _clustered(
+        0, "log_cache_size", ("count", "Entries in memory"), frozenset((512,))
+    ),
+    "cluster_log_snapshots": _clustered(0, "log_snapshots", ("count", "Snapshots kept"), frozenset((2,))),
+    "cluster_trailing_logs": _clustered(0, "trailing_logs", ("count", "Entries kept after one"), _NEVER),
+    "cluster_sync": _clustered(
+        False,
+        "sync",
+        ("", "Sync every entry"),
+        frozenset((True, False)),
+        "what is acknowledged is in the bucket",
+    ),
+    "cluster_raft_logging": _clustered(False, "raft_logging", ("", "Log its protocol"), _OFF),
+    "cluster_allow_add_remove_node": _clustered(
+        False, "allow_add_remove_node", ("", "Let servers come and go"), _OFF, _MEET
+    ),
+    "cluster_proceed_on_restore_failure": _clustered(
+        False,
+        "proceed_on_restore_failure",
+        ("", "Go on without what cannot be restored"),
+        _OFF,
+    ),
+    "cluster_raft_heartbeat_timeout": _tuned(0.0, "raft_heartbeat_timeout"),
+    "cluster_raft_election_timeout": _tuned(0.0, "raft_election_timeout"),
+    "cluster_raft_lease_timeout": _tuned(0.0, "raft_lease_timeout"),
+    "cluster_raft_commit_timeout": _tuned(0.0, "raft_commit_timeout"),
+    "cluster_bolt_free_list_sync": _tuned(False, "bolt_free_list_sync"),
+    "cluster_bolt_free_list_map": _tuned(False, "bolt_free_list_map"),
+    "cluster_nodes_connections": _tuned(False, "nodes_connections"),
+}
+"""Settings of a cluster of nats-streaming-server that change nothing."""
+
+FOREIGN: Final = {**UNSUPPORTED, **NO_EFFECT, **OF_CLUSTERS}
 
 _CONNECTION: Final = {
     option: _OFF if key.default is False else _EMPTY for option, key in NATSServerOptions.KEYS.items()
@@ -303,9 +347,7 @@ def streaming_options(
     """The finished options; everything wrong with them goes to `problems`."""
     _report_what_is_missing(settings, problems)
     plain = {
-        name: setting.value
-        for name, setting in settings.items()
-        if name not in UNSUPPORTED and name not in NO_EFFECT and name not in _RAW
+        name: setting.value for name, setting in settings.items() if name not in FOREIGN and name not in _RAW
     }
     if "segment_bytes" in settings:
         plain["segment_bytes"] = _segment_bytes(settings["segment_bytes"], problems)
@@ -326,10 +368,10 @@ def streaming_options(
 
 def _report_what_is_missing(settings: Mapping[str, Setting], problems: Problems) -> None:
     for option, setting in settings.items():
-        foreign = UNSUPPORTED.get(option) or NO_EFFECT.get(option)
+        foreign = FOREIGN.get(option)
         if foreign is None or _is_among(setting.value, foreign.agrees):
             continue
-        if option in NO_EFFECT:
+        if option not in UNSUPPORTED:
             problems.warn(f"{setting.name} has no effect: {foreign.why}", setting.position)
         else:
             reason = f": {foreign.why}" if foreign.why else ""
@@ -488,6 +530,8 @@ def _check(options: StreamingOptions, report: _Report) -> None:
         if options.store_type != "FILE":
             report("fault tolerance needs a FILE store that its servers share", "ft_group")
     _check_adopted(options, report)
+    _check_bucket(options, report)
+    _check_clustered(options, report)
     if options.partitioning and not options.limits.channels:
         report("stan: no configured channel", "partitioning")
 
@@ -504,6 +548,31 @@ def _check_adopted(options: StreamingOptions, report: _Report) -> None:
         report("adopt: a stream can have the messages of one channel", "adopt")
     if options.store_type != "FILE" or options.ft_group is not None or options.nats_server is not None:
         report("adopt needs a FILE store of this server alone", "adopt")
+
+
+def _check_bucket(options: StreamingOptions, report: _Report) -> None:
+    if options.bucket is None:
+        return
+    if options.store_type != "FILE":
+        report("bucket needs a FILE store, whose directory has a copy of it", "bucket")
+    if options.sync != "group":
+        name = report.name("sync")
+        report(f"{name} cannot stand beside bucket, whose commit says what acknowledged means", "sync")
+    if options.adopt:
+        report("adopt cannot stand beside bucket: channel and stream would have two owners", "adopt")
+    if options.partitioning:
+        report("partitioning cannot stand beside bucket: its channels have one owner", "partitioning")
+
+
+def _check_clustered(options: StreamingOptions, report: _Report) -> None:
+    if not options.clustered:
+        return
+    name = report.name("clustered")
+    if options.bucket is None:
+        example = 'bucket: "s3://name/prefix"'
+        report(f"{name} needs a bucket that all servers have: set {example} in streaming", "clustered")
+    if options.ft_group is not None:
+        report(f"{report.name('ft_group')} and {name} exclude each other", "ft_group")
 
 
 def _check_store(options: StreamingOptions, report: _Report) -> None:

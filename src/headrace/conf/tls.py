@@ -161,7 +161,7 @@ def check_files(options: TLSOptions, problems: Problems, bound: Bound | None = N
     for number, pair in enumerate(options.certs if options.cert_file else ()):
         places = positions if number == 0 else dict.fromkeys(positions, positions.get("certs"))
         for name, path in (("cert_file", pair.cert_file), ("key_file", pair.key_file)):
-            if not _is_readable(problems, path, places.get(name)):
+            if not is_readable(problems, path, places.get(name)):
                 return
         try:
             # A key with a pass phrase must not make the server ask for it on the terminal.
@@ -169,16 +169,24 @@ def check_files(options: TLSOptions, problems: Problems, bound: Bound | None = N
         except (ssl.SSLError, ValueError) as error:
             message = f"cannot use certificate {pair.cert_file} and key {pair.key_file}: {_reason(error)}"
             problems.add(message, places.get("cert_file"))
-    if options.ca_file is None or not _is_readable(problems, options.ca_file, positions.get("ca_file")):
+    if options.ca_file is not None:
+        check_authorities(options.ca_file, problems, positions.get("ca_file"))
+
+
+def check_authorities(path: str, problems: Problems, position: Position | None) -> None:
+    """Report a file of authorities that cannot be read or holds no certificate."""
+    import ssl
+
+    if not is_readable(problems, path, position):
         return
     try:
-        context.load_verify_locations(options.ca_file)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except ssl.SSLError as error:
-        message = f"{options.ca_file} holds no certificates that can be used: {_reason(error)}"
-        problems.add(message, positions.get("ca_file"))
+        problems.add(f"{path} holds no certificates that can be used: {_reason(error)}", position)
 
 
-def _is_readable(problems: Problems, path: str, position: Position | None) -> bool:
+def is_readable(problems: Problems, path: str, position: Position | None) -> bool:
+    """True if a file can be read; else the reason is reported."""
     try:
         with open(path, "rb") as file:
             file.read(1)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
     from contextvars import Context
 
+    from headrace.conf.options import Options
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Outgoing
     from headrace.engine.lanes import Lane
@@ -159,6 +160,54 @@ class Turning(Protocol):
 
         `is_last`: no other service is to be served in this tick. What is published goes out with it.
         """
+
+
+@runtime_checkable
+class Departing(Protocol):
+    """A service whose work another server can go on with, while this server goes on without it.
+
+    After either call `stop` may follow, which then has nothing to do.
+    """
+
+    def retire(self, done: Callable[[], object]) -> None:
+        """Take nothing more; call `done` when all that was taken is durable, and answered."""
+
+    def abandon(self) -> None:
+        """End at once: write nothing, answer nobody. Clients that wait may be told that they wait in vain."""
+
+
+class Membership(Protocol):
+    """The part of a service that decides with other servers which of them serves: they have one store."""
+
+    async def join(self) -> None:
+        """Take part, now that others can be heard; return when it is known which server serves, or soon.
+
+        Raises: StartError.
+        """
+
+    def reload(self, new: Options) -> None:
+        """Take over what a running server takes over of changed options."""
+
+    async def leave(self) -> None:
+        """Have another server serve from now on, if there is one: this one is about to end."""
+
+    async def part(self) -> None:
+        """Take part no more; what this server serves is given up in order. Safe to call twice."""
+
+
+@runtime_checkable
+class SharingService(Protocol):
+    """A service that several servers may have with the same store."""
+
+    @property
+    def membership(self) -> Membership | None:
+        """The part that decides which server serves; None where the store is this server's alone."""
+
+
+def memberships(services: Iterable[Service]) -> list[Membership]:
+    """Return the memberships of services that share their stores with other servers."""
+    found = (service.membership for service in services if isinstance(service, SharingService))
+    return [membership for membership in found if membership is not None]
 
 
 class Service(Protocol):

@@ -3,11 +3,13 @@
 from libc.stdint cimport uint64_t
 
 from headrace.engine.batches cimport Outgoing, part_t
+from headrace.engine.lanes cimport StreamCounts
 from headrace.engine.log_reading cimport LogReads
 from headrace.engine.messages cimport message_t
 
 cdef class DirectGets:
     cdef readonly bytes stream
+    cdef StreamCounts _counts
     cdef public bint is_allowed
     """The stream allows them; where it does not, nobody is asked for an answer here."""
     cdef public LogReads reads

@@ -2,8 +2,8 @@
 """Direct gets of single messages: from the request's bytes to those of the answer, byte for byte as in Python.
 
 Answered are requests for the last message of a subject, by the request's subject or by `last_by_subj`, and for a
-sequence. Every other request, and one whose message cannot be read from here, is left to
-`headrace.jetstream.stream.gets`, which answers it as these are answered. Source: JetStream specification, 7.
+sequence. Every other request, one whose message cannot be read from here, and one whose answer is not durable
+yet, is left to `headrace.jetstream.stream.gets`, which answers it as these are answered. Source: JetStream specification, 7.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -13,6 +13,7 @@ from libc.time cimport time_t, tm
 from headrace.engine.api_requests cimport read_get
 from headrace.engine.batches cimport MOST_BYTES, Outgoing, is_word, part_of, part_t
 from headrace.engine.client cimport is_valid_subject
+from headrace.engine.lanes cimport StreamCounts
 from headrace.engine.log_reading cimport ABSENT, FOUND, SLOW, LogReads
 from headrace.engine.messages cimport message_t
 
@@ -90,10 +91,14 @@ cdef char *put_time(char *at, int64_t ns) noexcept:
 # ---- answers ------------------------------------------------------------------------------------
 
 cdef class DirectGets:
-    """Direct gets of one stream. `is_allowed`: it has them answered; that is for who looks streams up to ask."""
+    """Direct gets of one stream. `is_allowed`: it has them answered; that is for who looks streams up to ask.
 
-    def __init__(self, bytes stream not None):
+    `stream`: its name; `counts`: its own, which say what is durable.
+    """
+
+    def __init__(self, bytes stream not None, StreamCounts counts not None):
         self.stream = stream
+        self._counts = counts
 
     def try_answer(self, Outgoing out not None, bytes subject not None, bytes body not None,
                    bytes reply not None) -> bool:
@@ -122,9 +127,11 @@ cdef class DirectGets:
         if found == FOUND:
             found = self.reads.read(sequence, &m)
         if found == ABSENT:
+            if self._counts.visible < self._counts.last_sequence:
+                return False  # what is not durable yet may be why
             put(out.open(reply, part_of(b""), <uint32_t> len(NOT_FOUND), len(NOT_FOUND)), part_of(NOT_FOUND))
             return True
-        return found == FOUND and self._put(out, reply, &m)
+        return found == FOUND and m.sequence <= self._counts.visible and self._put(out, reply, &m)
 
     cdef bint _put(self, Outgoing out, part_t reply, message_t *m) except -1:
         """The answer with a message; False: it is more than a frame can carry."""

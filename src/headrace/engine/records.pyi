@@ -12,7 +12,8 @@ HAS_SSE42: bool
 _M = TypeVar("_M")
 _Filters: TypeAlias = list[bytes] | bytes | None
 
-def crc32c(data: bytes, start: int = 0, portable: bool = False) -> int: ...
+def crc32c(data: bytes | memoryview, start: int = 0, portable: bool = False) -> int: ...
+def join(pieces: tuple[bytes, ...]) -> bytes: ...
 def encode(
     batch: NewMessages[Any],
     first: int,

@@ -31,6 +31,7 @@ Every length is checked before it is used. What is damaged is reported by sequen
 with no valid record behind it is left to the caller (`bad_from`): it may be a write that was cut off.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -51,11 +52,57 @@ LARGEST_BODY = (1 << 31) - 1
 HAS_SSE42 = bool(hr_crc_prepare())
 
 
-def crc32c(data: bytes, uint32_t start=0, bint portable=False) -> int:
-    """CRC32C (Castagnoli) of `data`, going on from `start`; `portable` asks for the table's answer."""
-    if portable:
-        return hr_crc_by_table(start, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-    return hr_crc(start, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+cdef Py_ssize_t LARGE = 64 << 10
+"""Bytes above which other threads may run meanwhile: less is done sooner than the interpreter is left."""
+
+
+def crc32c(data: bytes | memoryview, uint32_t start=0, bint portable=False) -> int:
+    """CRC32C (Castagnoli) of `data`, going on from `start`; `portable` asks for the table's answer.
+
+    Raises: TypeError, BufferError for what has no bytes one behind the other.
+    """
+    cdef Py_buffer view
+    cdef const char *at
+    cdef Py_ssize_t size
+    cdef uint32_t found
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    at, size = <const char *>view.buf, view.len
+    try:
+        if portable:
+            found = hr_crc_by_table(start, at, size)
+        elif size < LARGE:
+            found = hr_crc(start, at, size)
+        else:
+            with nogil:
+                found = hr_crc(start, at, size)
+    finally:
+        PyBuffer_Release(&view)
+    return found
+
+
+def join(tuple pieces not None) -> bytes:
+    """Join bytes as `b"".join` does, but let other threads run while large ones are copied.
+
+    Raises: TypeError for what is not bytes.
+    """
+    cdef Py_ssize_t total = 0, size
+    cdef const char *source
+    cdef char *at
+    for piece in pieces:
+        if not PyBytes_Check(piece):
+            raise TypeError(f"only bytes are joined, not {type(piece).__name__}")
+        total += PyBytes_GET_SIZE(piece)
+    made = PyBytes_FromStringAndSize(NULL, total)
+    at = PyBytes_AS_STRING(made)
+    for piece in pieces:
+        source, size = PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece)
+        if size < LARGE:
+            memcpy(at, source, size)
+        else:
+            with nogil:
+                memcpy(at, source, size)
+        at += size
+    return made
 
 
 # ---- packing ------------------------------------------------------------------------------------

@@ -19,13 +19,14 @@ The session of a service link answers these calls:
     wake()                     something was published outside of a tick: one must come
     publisher_info()           on the session of a client: JSON with its account and the user that it was let in as,
                                for services that ask for it; None where it is no user
+    unproven(batch)            as deliver, while the link's `proof` is too old: nothing that it knows may be told
     unpublishable(subject)     the subject or the reply has white space: it would break its receivers' wire
     take_trace(trace, sid, subject)  a message that is traced has come; see tracing.pyx
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
@@ -128,7 +129,9 @@ cdef void serve(link_t *l) noexcept:
     cdef object session = link.session  # the link may be detached when the service returns
     link._is_served = True
     try:
-        if link._count:
+        if not link._is_proven():
+            link._pass_over(session)
+        elif link._count:
             link._serve_batch(session)
     except Exception as error:
         session.failed(error)
@@ -196,6 +199,8 @@ cdef class ServiceLink(Link):
     cdef list _lanes             # by the sids of their subscriptions; None where there is none
     cdef size_t _usual           # bytes to begin a batch with, after one was given away
     cdef public bint maps        # what it publishes passes through its account's mappings, as what clients publish
+    cdef public object proof     # gives the monotonic ns until which its service may speak; None: always
+    cdef int64_t _proven_until
     cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
 
     def __cinit__(self, _router, _session, type delivery not None):
@@ -307,6 +312,44 @@ cdef class ServiceLink(Link):
                 self.session.wake()
         if self.outgoing.buffer.end > PUBLISH_MARK and self.c.router.parsing == NULL:
             self._route_published(self.session)
+
+    cdef bint _is_proven(self) except -1:
+        """True if its service may be served, and heard, in this tick. Cost: one comparison; now and then `proof`."""
+        if self.proof is None or self.c.router.now <= self._proven_until:
+            return True
+        self._proven_until = self.proof()
+        return self.c.router.now <= self._proven_until
+
+    cdef int _pass_over(self, object session) except -1:
+        """Gives what has come to the session without serving it."""
+        cdef Block block
+        cdef list traces = self._traces
+        if not self._count:
+            return 0
+        self._traces = []
+        block = self._give_block()
+        session.unproven(self._take_batch(
+            block, block.buffer.data + block.buffer.start, block.buffer.data + block.buffer.end, traces,
+        ))
+        return 0
+
+    def answer_first(self, bytes subject not None, bytes headers not None):
+        """Routes an empty message at once, before what is queued: also while nothing else may be said."""
+        cdef buf_t queued = self.outgoing.buffer
+        memset(&self.outgoing.buffer, 0, sizeof(buf_t))
+        try:
+            self.outgoing.add(subject, b"", headers=headers)
+            self._route_all(self.session)
+        finally:
+            buf_free(&self.outgoing.buffer)
+            self.outgoing.buffer = queued
+
+    def forget(self):
+        """Drops what has come and was not served, and what was published and is not routed yet."""
+        reuse(&self._batch)
+        self._count = 0
+        self._traces = []
+        self.outgoing.clear()
 
     cdef plan_t *_plan(self, bytes subject) except NULL:
         """The plan of receivers of a message that this service publishes to a subject."""
@@ -454,6 +497,11 @@ cdef class ServiceLink(Link):
         return at
 
     cdef _route_published(self, object session):
+        """Routes what is queued, unless nothing may be said now."""
+        if self.outgoing.buffer.end > self.outgoing.buffer.start and self._is_proven():
+            self._route_all(session)
+
+    cdef _route_all(self, object session):
         """Routes what is queued. As while bytes are parsed, nothing that is in use may go meanwhile."""
         cdef router_t *r = self.c.router
         cdef buf_t taken = self.outgoing.buffer

@@ -84,6 +84,8 @@ class Assets:
         stream.start()
         account.quota.usage.measure(stream)
         account.advise(f"STREAM.CREATED.{config.name}", "stream_action", stream=config.name, action="create")
+        if config.num_replicas > 1:
+            self.tell_of_leader(stream)
         return stream
 
     def discard_stream(self, stream: Stream) -> None:
@@ -201,6 +203,8 @@ class Assets:
         self, stream: Stream, config: ConsumerConfig, name: str, state: ConsumerState | None = None
     ) -> Consumer:
         """Create a consumer of a stream. `state`: how far it is, for one that is restored."""
+        from headrace.jetstream.consumer.rules import replicas
+
         account = self._account
         consumer = self._consumer_class(stream, config, name, account.turns.now_ns(), state)
         self.enter(stream, consumer)
@@ -212,6 +216,8 @@ class Assets:
             raise
         self.record_consumer(consumer)  # with where it begins
         self._advise("CREATED", consumer, "create")
+        if replicas(config, stream.config) > 1:
+            self.tell_of_leader(stream, consumer)
         return consumer
 
     def enter(self, stream: Stream, consumer: Consumer, identity: int = 0) -> None:
@@ -268,6 +274,23 @@ class Assets:
         self._account.advise(
             f"CONSUMER.{what}.{stream}.{name}", "consumer_action", stream=stream, consumer=name, action=action
         )
+
+    def tell_of_leader(self, stream: Stream, consumer: Consumer | None = None) -> None:
+        """Send the advisory that this server leads a stream, or a consumer of it; none where no other can."""
+        account = self._account
+        if account.settings.leadership is None:
+            return
+        from headrace.jetstream.leadership import election  # most servers are the only one
+
+        fields = election(account.settings.leadership())
+        if consumer is None:
+            account.advise(
+                f"STREAM.LEADER_ELECTED.{stream.name}", "stream_leader_elected", stream=stream.name, **fields
+            )
+        elif not consumer.config.direct:
+            name = f"CONSUMER.LEADER_ELECTED.{stream.name}.{consumer.name}"
+            names = {"stream": stream.name, "consumer": consumer.name}
+            account.advise(name, "consumer_leader_elected", **names, **fields)
 
     # -- the whole -------------------------------------------------------------------------------------
 

@@ -18,10 +18,11 @@ from headrace.limits import MAX_CONSUMERS
 from headrace.protocol.jetstream.configs import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from headrace.jetstream.leadership import Leadership
     from headrace.log.port import MessageLog
-    from headrace.protocol.jetstream.configs import StreamConfig
+    from headrace.protocol.jetstream.configs import Placement, StreamConfig
 
 __all__ = [
     "NO_ACCOUNT_LIMITS",
@@ -80,6 +81,23 @@ class ServerSettings(Struct, frozen=True):
     request_queue_limit: int = 10_000
     started_ns: int = 0
     batches: BatchLimits = field(default_factory=BatchLimits)
+    leadership: Callable[[], Leadership] | None = None
+    """The function that tells which server has the streams, of several; None: it is always this one."""
+    hand_over: Callable[[str], bool] | None = None
+    """The function that begins to give all streams to another server, if it can to the one of this name ("":
+    any), and returns False if there is none; None: no other can have them.
+    """
+
+    @property
+    def allows_replicas(self) -> bool:
+        """True if streams and consumers may ask for several replicas: other servers have them, too."""
+        return self.leadership is not None and bool(self.leadership().cluster)
+
+    def is_in(self, placement: Placement | None) -> bool:
+        """True if a placement means the cluster of this server, or says nothing of clusters."""
+        if placement is None or not placement.cluster:
+            return True
+        return self.leadership is not None and placement.cluster == self.leadership().cluster
 
 
 class Tiers(Struct, frozen=True):

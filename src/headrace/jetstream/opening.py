@@ -6,6 +6,7 @@ lines and the dynamic limits are the Go server's (2.15.1); its banner is not her
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from pathlib import Path
@@ -26,13 +27,14 @@ from headrace.subjects.grammar import is_subset
 
 if TYPE_CHECKING:
     import asyncio
-    import logging
     from collections.abc import Callable
 
+    from headrace.bucket.status import ShardStatus
     from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
     from headrace.copying import ArchiveSnapshot
     from headrace.core.service import Service
+    from headrace.jetstream.leadership import Leadership
     from headrace.jetstream.stats import ServerStats
     from headrace.jetstream.stored import StoredStreams
     from headrace.jetstream.stream.stream import Stream
@@ -80,9 +82,7 @@ class JetStreamServer:
         self.options: Final = options
         self.directory: Final = directory_of(options)
         self.max_memory: Final = _three_quarters_of_memory() if options.max_memory < 0 else options.max_memory
-        self.max_storage: Final = (
-            _three_quarters_of_disk(self.directory) if options.max_storage < 0 else options.max_storage
-        )
+        self.max_storage: Final = _most_in_files(options, self.directory)
         self._loop = loop
         self._log = log
         self._cipher = cipher
@@ -90,12 +90,27 @@ class JetStreamServer:
         self._filesystem = filesystem
         self._clock = clock
         self._file: FileStore | None = None
-        self._memory = MemoryStore(clock)
+        self._memory: MemoryStore | None = None
         self._committer: ThreadCommitter | None = None
-        """Its own, and none where streams are adopted: then there is one for all."""
+        """Its own, and none where there is one for others, too."""
+        self._given: Committer | None = None
         self.system: JetStreamSystem | None = None
+        self.leadership: Callable[[], Leadership] | None = None
+        """The function that tells which server has the streams; None where no other can have them."""
+        self.hand_over: Callable[[str], bool] | None = None
+        """The function that has another server take the streams; it returns False if there is none."""
         self.archive: Callable[[], ArchiveSnapshot] | None = None
         """The statistics of the archive of the streams, where there is one."""
+        self.bucket: Callable[[], ShardStatus] | None = None
+        """The status of the bucket that the streams are in, where there is one."""
+
+    def use(self, filesystem: FileSystem, committer: Committer) -> None:
+        """Have the next `open` use these; what is committed is durable when the committer says so.
+
+        The committer is the caller's to stop, after `close`.
+        """
+        self._filesystem = filesystem
+        self._given = committer
 
     # -- AccountServices ------------------------------------------------------------------------------
 
@@ -105,6 +120,7 @@ class JetStreamServer:
             self._log.warning("Temporary storage directory used, data could be lost on system reboot")
         self._tell()
         told = self._conversion()
+        self._memory = MemoryStore(self._clock)
         self._file = self._open_store(told)
         if told is not None:
             told.end()
@@ -115,15 +131,15 @@ class JetStreamServer:
             self._settings(server_name, server_id),
             self._file if adopted is None else adopted.for_streams(self._file),
             self._memory,
-            self._own_committer() if adopted is None else adopted.committer,
-            sync=SyncPolicy(self.options.sync),
+            self._committer_for(adopted),
+            sync=SyncPolicy(self.options.sync) if self._given is None else SyncPolicy.GROUP,
             log=self._log,
         )
 
     def service(self, account: AccountOptions, *, is_system: bool) -> Service | None:
         system = self._system()
         if is_system:
-            return system.system_requests()
+            return system.system_requests(self.hand_over)
         if account.jetstream is None:
             return None if _asks_elsewhere(account) else system.refusing_service()
         return system.add_account(account.name, account.jetstream)
@@ -163,16 +179,26 @@ class JetStreamServer:
 
     def stats(self) -> ServerStats | None:
         """Return the statistics for monitoring (`server.monitor.jetstream.JetStreamSource`)."""
-        if self.system is None:
+        leadership = self.leadership() if self.leadership is not None else None
+        if self.system is None and leadership is None:
             return None
         from headrace.jetstream.stats import server_stats
 
         archive = self.archive() if self.archive is not None else None
-        return server_stats(self.system, str(self.directory), archive)
+        system = self.system or JetStreamSystem.idle(self._settings("", ""), self._log)
+        return server_stats(system, str(self.directory), archive, leadership)
 
-    def close(self) -> None:
-        """Close all stores: everything is on disk after this, and another process may have the directory."""
-        if self._file is None:
+    def bucket_status(self) -> ShardStatus | None:
+        """Return the status of the bucket (`server.monitor.bucket.BucketSource`), also while standing by."""
+        return self.bucket() if self.bucket is not None else None
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Close all stores, and forget what was in memory; `open` may follow.
+
+        Everything is on disk after this, and another process may have the directory. `at_once`: what was
+        written last counts no more, so it is no error if it cannot be written.
+        """
+        if self._file is None or self._memory is None:
             return
         self._log.info("Initiating JetStream Shutdown...")
         if self._committer is not None:
@@ -181,11 +207,16 @@ class JetStreamServer:
             try:
                 store.close()
             except LogError as error:
-                self._log.error("JetStream: could not close the store: %s", error)
-        self._file = None
+                level = logging.DEBUG if at_once else logging.ERROR
+                self._log.log(level, "JetStream: could not close the store: %s", error)
+        self._file = self._memory = self._committer = self.system = None
         self._log.info("JetStream Shutdown")
 
-    def _own_committer(self) -> ThreadCommitter:
+    def _committer_for(self, adopted: Adopted | None) -> Committer:
+        if self._given is not None:
+            return self._given
+        if adopted is not None:
+            return adopted.committer
         self._committer = ThreadCommitter.on(
             self._loop,
             SyncPolicy(self.options.sync),
@@ -221,7 +252,7 @@ class JetStreamServer:
             return FileStore(
                 self.directory,
                 clock=self._clock,
-                sync=SyncPolicy(self.options.sync),
+                sync=SyncPolicy(self.options.sync) if self._given is None else SyncPolicy.NEVER,
                 cipher=self._cipher,
                 filesystem=self._filesystem,
                 report=report,
@@ -270,6 +301,8 @@ class JetStreamServer:
             request_queue_limit=options.request_queue_limit,
             started_ns=self._clock(),
             batches=_batches(limits),
+            leadership=self.leadership,
+            hand_over=self.hand_over,
         )
 
     def _tell(self) -> None:
@@ -278,7 +311,8 @@ class JetStreamServer:
         if options.strict:
             info("  Strict:          true")
         info("  Max Memory:      %s", friendly_bytes(self.max_memory))
-        info("  Max Storage:     %s", friendly_bytes(self.max_storage))
+        is_bounded = self.max_storage or options.bucket is None
+        info("  Max Storage:     %s", friendly_bytes(self.max_storage) if is_bounded else "no limit")
         info('  Store Directory: "%s"', self.directory)
         if options.domain:
             info("  Domain:          %s", options.domain)
@@ -337,6 +371,19 @@ def _three_quarters_of_memory() -> int:
     except (ValueError, OSError):  # a system that does not say
         return _MEMORY_IF_UNKNOWN
     return whole // 4 * 3 if whole > 0 else _MEMORY_IF_UNKNOWN
+
+
+def _most_in_files(options: JetStreamOptions, directory: Path) -> int:
+    """Return the bytes of messages that streams in files may have; 0 is no limit.
+
+    Where the disk only has what is left of a bucket's streams in a cache of a set size, the disk is no
+    measure of them.
+    """
+    if options.max_storage >= 0:
+        return options.max_storage
+    if options.bucket is not None and options.bucket.cache_bytes:
+        return 0
+    return _three_quarters_of_disk(directory)
 
 
 def _three_quarters_of_disk(directory: Path) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = b"$JS.API."
 _CLUSTERED: Final = {b"META.LEADER.STEPDOWN", b"META.RESCUE", b"SERVER.REMOVE", b"SERVER.EVACUATE"}
+_STEP_DOWN: Final = b"META.LEADER.STEPDOWN"
 _ACCOUNT: Final = b"ACCOUNT."
 _ON_BEHALF: Final = b"\r\nNats-Request-Info:"
 _PURGE: Final = b"ACCOUNT.PURGE."
@@ -95,14 +96,20 @@ class RefusingService(_Refusing):
 
 
 class SystemRequests(_Refusing):
-    """The JetStream API in the system account. `purge`: removes all streams of an account.
+    """The JetStream API in the system account. `purge`: removes all streams of an account. `hand_over`: has
+    another server take the streams, and returns False if there is none; None where no other can have them.
 
     nats-server without JetStream passes requests of its clients on to the system accounts of other servers
     of its cluster as well; they have reached the client's own account by then, which answers them.
     """
 
-    def __init__(self, purge: Callable[[str, Callable[[LogError | None], None]], None]) -> None:
+    def __init__(
+        self,
+        purge: Callable[[str, Callable[[LogError | None], None]], None],
+        hand_over: Callable[[str], bool] | None = None,
+    ) -> None:
         self._purge_account = purge
+        self._hand_over = hand_over
 
     def concerns(self, request: Delivery) -> bool:
         return _ON_BEHALF not in request.headers
@@ -110,9 +117,20 @@ class SystemRequests(_Refusing):
     def receive(self, name: bytes, reply: bytes) -> None:
         if name.startswith(_PURGE):
             self._purge(name.removeprefix(_PURGE), reply)
+        elif name == _STEP_DOWN and self._hand_over is not None:
+            self._step_down(self._hand_over, reply)
         elif name not in _CLUSTERED and not name.startswith(_ACCOUNT):
             kind = "account_info" if name == b"INFO" else "system"
             self.refuse(reply, kind, ApiError(10039), {})
+
+    def _step_down(self, hand_over: Callable[[str], bool], reply: bytes) -> None:
+        from headrace.jetstream.api.request import response
+
+        if hand_over(""):
+            self.publish(reply, response("meta_leader_stepdown", {"success": True}))
+        else:
+            error = ApiError(10005, err="no replacement peer connected")
+            self.refuse(reply, "meta_leader_stepdown", error, {})
 
     def _purge(self, name: bytes, reply: bytes) -> None:
         account = name.decode("utf-8", "replace")

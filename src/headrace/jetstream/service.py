@@ -7,6 +7,7 @@ served, then the state is written.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Taking
@@ -23,7 +24,7 @@ from headrace.log.port import SyncPolicy
 from headrace.protocol.jetstream.acks import parse_ack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.core.service import Delivery, Host
     from headrace.core.tracing import MessageTrace
@@ -74,6 +75,9 @@ class AccountService(AccountJetStream):
         for stream in self.streams.values():
             for consumer in list(stream.consumers.values()):
                 consumer.start()
+            self.assets.tell_of_leader(stream)
+            for consumer in stream.consumers.values():
+                self.assets.tell_of_leader(stream, consumer)
         self.turns.settle()
 
     def hear(self, *, on: bool) -> None:
@@ -109,18 +113,55 @@ class AccountService(AccountJetStream):
             return
         self.turns.settle()
         self.turns.finish_commits()
+        self._stop_consumers("shutdown")
+        self._close_streams()
+        self.turns.finish_commits()
+        self._end()
+
+    def retire(self, done: Callable[[], object]) -> None:
+        """Take nothing more, and call `done` when what was taken is committed and answered."""
+        self._end_subscriptions()
+        self.turns.settle()
+        self._stop_consumers("leadership")
+        self.turns.when_idle(partial(self._close_and_end, done))
+
+    def abandon(self) -> None:
+        """End at once: nothing is written, nobody is answered; pulls that wait are told to ask again."""
+        if not self._is_running:
+            return
+        self._end()
+        self._stop_consumers("leadership")
+        for stream in self.streams.values():
+            stream.close()
+
+    def _close_and_end(self, done: Callable[[], object]) -> None:
+        self._close_streams()
+        self.turns.when_idle(partial(self._ended, done))
+
+    def _ended(self, done: Callable[[], object]) -> None:
+        self._end()
+        done()
+
+    def _stop_consumers(self, reason: str) -> None:
         for stream in self.streams.values():
             for consumer in stream.consumers.values():
-                consumer.stop("shutdown")
+                consumer.stop(reason)
+
+    def _close_streams(self) -> None:
+        for stream in self.streams.values():
             stream.close()
         self.journal.hurry()
         self.turns.settle()
-        self.turns.finish_commits()
+
+    def _end(self) -> None:
         self.turns.stop()
         self._is_running = False
+        self._end_subscriptions()
+        self.quota.usage.end()
+
+    def _end_subscriptions(self) -> None:
         for sid in list(self._routes):
             self.unsubscribe(sid)
-        self.quota.usage.end()
 
     # -- turns -----------------------------------------------------------------------------------------
 

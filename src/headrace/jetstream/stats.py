@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from headrace.jetstream.api.infos import consumer_info, stream_info
+from headrace.jetstream.leadership import meta_cluster
 from headrace.jetstream.sourcing.local_source import LocalSource
 from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.rfc3339 import short_time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.copying import ArchiveSnapshot
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.leadership import Leadership
     from headrace.jetstream.stream.stream import Stream
     from headrace.jetstream.system import JetStreamSystem
 
@@ -94,14 +96,24 @@ class ServerStats(Struct, frozen=True):
     accounts: list[AccountStats]
     archive: ArchiveSnapshot | None
     """The archiving of the streams; None if they are not archived."""
+    is_leader: bool
+    """True if this server has the streams; False if another one has them, or none."""
+    trouble: str
+    """The reason why this server can neither serve nor follow; "": it does."""
+    meta_cluster: dict[str, Any] | None
+    """The servers that can have the streams, as `/jsz` shows them; None where it is always this one."""
 
 
 def server_stats(
-    system: JetStreamSystem, store_dir: str, archive: ArchiveSnapshot | None = None
+    system: JetStreamSystem,
+    store_dir: str,
+    archive: ArchiveSnapshot | None = None,
+    leadership: Leadership | None = None,
 ) -> ServerStats:
     """Return the statistics of JetStream on a server.
 
-    `store_dir`: the directory of the files. `archive`: how the archiving goes. Cost: that of the number of
+    `store_dir`: the directory of the files. `archive`: how the archiving goes. `leadership`: which of several
+    servers has the streams. Cost: that of the number of
     accounts, and of the streams of those whose `streams` are asked for; no message is read.
     """
     accounts = sorted(system.accounts.values(), key=lambda account: account.name)
@@ -118,6 +130,9 @@ def server_stats(
         api_inflight=system.api.inflight,
         accounts=[_account(account) for account in accounts],
         archive=archive,
+        is_leader=leadership is None or leadership.is_leader,
+        trouble="" if leadership is None else leadership.trouble,
+        meta_cluster=None if leadership is None else meta_cluster(leadership),
     )
 
 

@@ -12,6 +12,9 @@ from headrace.errors import LogError
 from headrace.jetstream.limits import ApiCounters, Held, Inflight
 from headrace.jetstream.refusing import RefusingService, SystemRequests
 from headrace.jetstream.service import AccountService
+from headrace.log.committer import InlineCommitter
+from headrace.log.port import SyncPolicy
+from headrace.log.store import MemoryStore
 
 if TYPE_CHECKING:
     import logging
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from headrace.jetstream.limits import AccountLimits, ServerSettings
     from headrace.log.committer import Committer
-    from headrace.log.port import SyncPolicy
     from headrace.log.store import LogStore
     from headrace.protocol.jetstream.configs import Storage
 
@@ -53,6 +55,11 @@ class JetStreamSystem:
         self.held = Held()
         self.batches = Inflight(settings.batches)
 
+    @classmethod
+    def idle(cls, settings: ServerSettings, log: logging.Logger) -> JetStreamSystem:
+        """JetStream that is not served here: there are no accounts and no logs."""
+        return cls(settings, MemoryStore(), MemoryStore(), InlineCommitter(), sync=SyncPolicy.GROUP, log=log)
+
     def add_account(self, name: str, tiers: Mapping[str, AccountLimits]) -> AccountService:
         """The service of an account that has JetStream; starting it brings back what it had before.
 
@@ -74,9 +81,9 @@ class JetStreamSystem:
         """The service of an account that has no JetStream on a server that has it."""
         return RefusingService()
 
-    def system_requests(self) -> SystemRequests:
-        """The service of the system account."""
-        return SystemRequests(self.purge_account)
+    def system_requests(self, hand_over: Callable[[str], bool] | None = None) -> SystemRequests:
+        """The service of the system account. `hand_over`: as `SystemRequests` has it."""
+        return SystemRequests(self.purge_account, hand_over)
 
     def purge_account(self, name: str, done: Callable[[LogError | None], None]) -> None:
         """Remove all streams of an account, also of one that is not here any more; `done` is called then."""

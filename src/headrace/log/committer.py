@@ -52,6 +52,10 @@ class Committer(Protocol):
     """The part that makes logs durable, and calls back when they are."""
 
     @property
+    def syncs(self) -> bool:
+        """True if a log's own `sync` makes it durable, so that whoever cannot wait may call that."""
+
+    @property
     def marks(self) -> SyncMarks | None:
         """The marks of an owner who confirms before a sync; None where confirmations wait for it."""
 
@@ -74,6 +78,7 @@ class Committer(Protocol):
 class InlineCommitter:
     """Syncs and tells before `request` returns: for logs in memory, tools and tests."""
 
+    syncs: Final = True
     marks: Final = None
 
     def request(self, log: MessageLog, done: Done) -> None:
@@ -110,6 +115,8 @@ class ThreadCommitter:
     the worker alone. All methods are the owner's to call. `report` is called on the owner's thread for each
     sync that failed with nobody waiting for it.
     """
+
+    syncs: Final = True
 
     def __init__(
         self,

@@ -11,8 +11,7 @@ a subject has a limit. While a log is opened without a checkpoint, one segment i
 made, so is it. Measured (`python -m bench storage`, docs/durability.md): 96 bytes a subject, 0.05 a message.
 
 What changes a log is written first and counted then; an error on the way leaves both as they were. Removals
-by limits go the other way: they follow from the limits, so they are counted at once and written in front of
-the next append, in its write.
+by limits, which follow from these, are counted at once and written in front of the next append, with it.
 """
 
 from __future__ import annotations
@@ -677,6 +676,7 @@ class FileLog:
                 self._segments.sync()
                 self.left = Left(self._segments.active.base, self._holds())
         finally:
+            self._compaction.close()  # also when the removals could not be written
             self._segments.close()
 
     def _holds(self) -> ClosedLogState | None:

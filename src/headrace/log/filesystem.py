@@ -182,6 +182,9 @@ class RealFileSystem:
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        os.link(old, new)
+
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 

@@ -36,6 +36,8 @@ more, unless the way to the subject's next message is longer."""
 FEW: Final = 8
 FEW_BYTES: Final = 4096
 """Messages over a limit, and bytes for each of them, up to which they are removed one by one."""
+FRONT: Final = 256
+"""Outlines of the first messages that are kept. No more are read: a file may have to be brought for them."""
 REMEMBERED: Final = 100_000
 """Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
 
@@ -63,10 +65,8 @@ class LogRetention:
         while front and not ledger.is_live(front[0].sequence):
             front.popleft()
         if not front and ledger.messages:
-            for outline in self._reader.outlines(ledger.floor, ledger.last_sequence):
-                front.append(outline)
-                if len(front) == 256:
-                    break
+            some = self._reader.outlines(ledger.floor, ledger.last_sequence, most=FRONT)
+            front.extend(islice(some, FRONT))
         found = front[0] if front else None
         following = found.sequence if found else ledger.last_sequence + 1
         unreadable = ledger.unreadable_from(ledger.floor)

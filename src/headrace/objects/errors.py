@@ -24,5 +24,17 @@ class AccessRefused(StoreError):
     """The store does not accept the credentials, or does not allow this with them: trying again is no use."""
 
 
+class RequestRefused(StoreError):
+    """The store does not take this request from anybody: an unknown bucket, another region, a function that
+    it has not. Trying again is no use.
+    """
+
+
+class StoreBusy(StoreError):
+    """The store wants to be asked again, later: too many requests, or another write of this key is under
+    way. Nothing was done.
+    """
+
+
 class LockHeld(StoreError):
     """The lock of the directory is held by another process."""

@@ -37,7 +37,8 @@ _HIDDEN: Final = (DRAFTS, _LOCK)
 
 
 @contextmanager
-def _errors(what: str) -> Iterator[None]:
+def path_errors(what: str) -> Iterator[None]:
+    """Raise the StoreError that an OSError means; `what` could not be done."""
     try:
         yield
     except FileNotFoundError as error:
@@ -62,27 +63,27 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         path = self._directory / key
-        with _errors(f"cannot read {path}"):
+        with path_errors(f"cannot read {path}"):
             return read_file(self._fs, path)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         path = self._directory / key
-        with _errors(f"cannot read {path}"), self._opened(path) as handle:
+        with path_errors(f"cannot read {path}"), self._opened(path) as handle:
             return self._fs.pread(handle, max(end - start, 0), start)
 
     def head(self, key: str) -> ObjectInfo:
         path = self._directory / key
-        with _errors(f"cannot read {path}"), self._opened(path) as handle:
+        with path_errors(f"cannot read {path}"), self._opened(path) as handle:
             return ObjectInfo(key, self._fs.size(handle))
 
     def open(self, key: str, *, in_parts: bool = False) -> IO[bytes]:
         path = self._directory / key
-        with _errors(f"cannot read {path}"):
+        with path_errors(f"cannot read {path}"):
             return io.BufferedReader(_File(self._fs, path), 64 << 10)
 
     def put(self, key: str, data: bytes) -> None:
         path = self._directory / key
-        with _errors(f"cannot write {path}"):
+        with path_errors(f"cannot write {path}"):
             self._make_folder_of(path)
             replace_file(self._fs, path, data)
 
@@ -92,7 +93,7 @@ class LocalStore:
         The caller holds `lock`: nobody else creates between the look and the rename.
         """
         path = self._directory / key
-        with _errors(f"cannot write {path}"):
+        with path_errors(f"cannot write {path}"):
             if path.name in self._names(path.parent):
                 raise KeyExists(f"{path} is there already")
             self._make_folder_of(path)
@@ -101,7 +102,7 @@ class LocalStore:
     def draft(self) -> LocalDraft:
         self._drafts += 1
         path = self._directory / DRAFTS / f"{self._drafts}"
-        with _errors(f"cannot write {path}"):
+        with path_errors(f"cannot write {path}"):
             self._make_folder_of(path)
             handle = self._fs.open(path, FileMode.APPEND)
             try:
@@ -121,7 +122,7 @@ class LocalStore:
         directory = self._directory / folder
         prefix = f"{folder}/" if folder else ""
         listing = Listing([], [])
-        with _errors(f"cannot list {directory}"):
+        with path_errors(f"cannot list {directory}"):
             for name in sorted(self._names(directory)):
                 key = prefix + name
                 if key in _HIDDEN or name.endswith(DRAFT):
@@ -134,14 +135,14 @@ class LocalStore:
 
     def move(self, old: str, new: str) -> None:
         source, target = self._directory / old, self._directory / new
-        with _errors(f"cannot move {source}"):
+        with path_errors(f"cannot move {source}"):
             self._make_folder_of(target)
             self._rename(source, target)
             self._fs.fsync_dir(source.parent)
 
     def delete(self, key: str) -> None:
         path = self._directory / key
-        with _errors(f"cannot remove {path}"):
+        with path_errors(f"cannot remove {path}"):
             if path.name in self._names(path.parent):
                 self._fs.unlink(path)
                 self._fs.fsync_dir(path.parent)
@@ -149,7 +150,7 @@ class LocalStore:
     @contextmanager
     def lock(self) -> Iterator[bool]:
         path = self._directory / _LOCK
-        with _errors(f"cannot make {self._directory}"):
+        with path_errors(f"cannot make {self._directory}"):
             make_directory(self._fs, path.parent)
         try:
             handle = self._fs.lock(path)
@@ -165,14 +166,14 @@ class LocalStore:
 
     def sync_folder(self, folder: str) -> None:
         directory = self._directory / folder
-        with _errors(f"cannot sync {directory}"):
+        with path_errors(f"cannot sync {directory}"):
             make_directory(self._fs, directory)
             self._fs.fsync_dir(directory)
 
     def publish(self, draft: Path, key: str) -> None:
         """Give the file of a draft, which is on disk, its key."""
         target = self._directory / key
-        with _errors(f"cannot write {target}"):
+        with path_errors(f"cannot write {target}"):
             self._make_folder_of(target)
             self._rename(draft, target)
 
@@ -215,7 +216,7 @@ class LocalDraft:
     def write(self, data: Bytes) -> int:
         view = memoryview(data).cast("B")
         assert self._handle is not None
-        with _errors(f"cannot write {self._path}"):
+        with path_errors(f"cannot write {self._path}"):
             write_all(self._fs, self._handle, view)
         self._hash.update(view)
         self._size += len(view)
@@ -232,7 +233,7 @@ class LocalDraft:
 
     def publish(self, key: str) -> str:
         assert self._handle is not None
-        with _errors(f"cannot write {self._path}"):
+        with path_errors(f"cannot write {self._path}"):
             self._fs.fsync(self._handle)
             self._give_back()
         self._store.publish(self._path, key)

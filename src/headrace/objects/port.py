@@ -138,7 +138,7 @@ class AsyncObjectStore(Protocol):
         """Return the size and the time of an object. Raises: KeyMissing."""
 
     async def put(self, key: str, data: Bytes | Path) -> None:
-        """A file is read as it is sent, in parts where it is large."""
+        """Bytes are sent in one request; a file is read as it is sent, in parts where it is large."""
 
     async def create(self, key: str, data: Bytes | Path) -> None:
         """Write an object that must be new. Raises: KeyExists."""

@@ -11,16 +11,17 @@ import hashlib
 import io
 import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from headrace.errors import UnsupportedError
-from headrace.objects.errors import AccessRefused, KeyExists, KeyMissing, StoreError
+from headrace.objects.answers import first_line, store_error
+from headrace.objects.errors import KeyMissing, StoreError
 from headrace.objects.port import Listing, ObjectInfo
 from headrace.objects.reading import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
-    from pathlib import Path
 
     from headrace.objects.port import Bytes
 
@@ -56,7 +57,7 @@ class _Remote:
             with self.errors(url):
                 self._store = self._obstore.store.from_url(self._url, **options)
         except TypeError as error:  # an option of another type
-            raise StoreError(f"{url}: {_first_line(error)}") from error
+            raise StoreError(f"{url}: {first_line(error)}") from error
 
     @property
     def location(self) -> str:
@@ -65,17 +66,10 @@ class _Remote:
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
         """Convert exceptions of obstore into StoreError and its kinds."""
-        failures = self._obstore.exceptions
         try:
             yield
-        except (failures.NotFoundError, FileNotFoundError) as error:
-            raise KeyMissing(f"{what}: it is not there") from error
-        except (failures.AlreadyExistsError, failures.PreconditionError) as error:
-            raise KeyExists(f"{what}: it is there already") from error
-        except (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError) as error:
-            raise AccessRefused(f"{what}: {_first_line(error)}") from error
-        except (failures.BaseError, OSError, ValueError) as error:
-            raise StoreError(f"{what}: {_first_line(error)}") from error
+        except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+            raise store_error(what, error, self._obstore.exceptions) from error
 
     def _reading(self, key: str) -> Any:
         return self.errors(f"cannot read {self._url}/{key}")
@@ -184,7 +178,8 @@ class AsyncRemoteStore(_Remote):
 
     async def put(self, key: str, data: Bytes | Path) -> None:
         with self._writing(key):
-            await self._obstore.put_async(self._store, key, data)
+            # Bytes in memory are one request, which is priced once and leaves no parts behind when it fails.
+            await self._obstore.put_async(self._store, key, data, use_multipart=isinstance(data, Path))
 
     async def create(self, key: str, data: Bytes | Path) -> None:
         with self._writing(key):  # of uploads in parts none is conditional
@@ -275,7 +270,3 @@ def _size(info: ObjectInfo) -> int:
 def _listed(found: Any) -> Listing:
     folders = sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
     return Listing(sorted(map(_info, found["objects"])), folders)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or repr(error)

@@ -103,6 +103,10 @@ class PeerInfo(Struct, frozen=True):
     """The subject of discovery, where the server is a streaming server and no other may be one; Headrace
     only.
     """
+    bucket: str = ""
+    """The object storage of the server's streams, as a URL; Headrace only."""
+    streaming_bucket: str = ""
+    """The object storage of the channels of `streaming`, as a URL; Headrace only."""
     serving_ns: int = 0
     """The ns for which the server has served what only one can; 0: it still looks for others.
 
@@ -220,6 +224,8 @@ _WIRE_NAMES: Final = {
     "exports": "export",
     "password": "pass",
     "streaming": "headrace_streaming",
+    "bucket": "headrace_bucket",
+    "streaming_bucket": "headrace_streaming_bucket",
     "serving_ns": "headrace_serving_ns",
     "started_ns": "headrace_started_ns",
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
     import ssl
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from logging import Logger
 
     from headrace.conf.options import Options
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.server.deadlines import Deadlines
     from headrace.server.handshakes import PeerCheck
     from headrace.server.log_limits import LogLimits
+    from headrace.server.ownership import TellsOfPeers
     from headrace.server.services import ServiceHost
     from headrace.server.ticks import Tasks, Ticks
 
@@ -294,12 +295,28 @@ class AccountServicesHost(LogHost, Protocol):
     @property
     def server_id(self) -> str: ...
     @property
+    def cluster_name(self) -> str | None: ...
+    @property
     def accounts(self) -> Accounts: ...
+    @property
+    def routes(self) -> TellsOfPeers | None: ...
+    @property
+    def ticks(self) -> Ticks: ...
     @property
     def authorizer(self) -> Authorizer | None: ...
 
-    def start_service(self, service: Service, account: Account, *, maps: bool = True) -> ServiceHost:
+    def start_service(
+        self,
+        service: Service,
+        account: Account,
+        *,
+        maps: bool = True,
+        proof: Callable[[], int] | None = None,
+    ) -> ServiceHost:
         """Start a service in an account. Raises: StartError, as the service does."""
 
-    def stop_service(self, host: ServiceHost) -> None:
-        """Stop a service while the server goes on; its last words still go out."""
+    def stop_services(self, hosts: Sequence[ServiceHost], *, at_once: bool = False) -> None:
+        """Stop services while the server goes on; their last words still go out.
+
+        `at_once`: what they have taken and not answered yet they never answer.
+        """

@@ -18,6 +18,7 @@ from headrace.conf.leaf_options import LeafNodeOptions
 from headrace.conf.options import Options
 from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
+from headrace.core.service import memberships
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.account_membership import keep_to_limits
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from headrace.conf.account_options import AccountOptions
+    from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.keys import Reload
     from headrace.conf.peer_options import ClusterOptions
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.server.server import Server
 
     Step = Callable[[Server, Options], Callable[[], None]]
@@ -73,7 +76,8 @@ def change_options(server: Server, new: Options) -> None:
     Raises: ConfigError, StartError; nothing has changed then.
     """
     old = server.options
-    refused = [change for change in differences(old, new) if change.needs_restart]
+    changes = differences(old, new)
+    refused = [change for change in changes if change.needs_restart]
     if refused:
         raise StartError(
             "\n".join(
@@ -82,7 +86,8 @@ def change_options(server: Server, new: Options) -> None:
             )
         )
     changed = changed_options(old, new)
-    steps = dict.fromkeys(step for name in changed for step in _STEPS[Options.KEYS[name].reload])
+    named = [Options.KEYS[name].reload for name in changed] + [change.reload for change in changes]
+    steps = dict.fromkeys(step for reloaded in named for step in _STEPS[reloaded])
     prepared = [step(server, new) for step in steps]
     if server.surroundings is not None:
         prepared.append(server.surroundings.prepare(new, changed))
@@ -210,6 +215,16 @@ def _proxies(server: Server, new: Options) -> Callable[[], None]:
     return apply
 
 
+def _buckets(server: Server, new: Options) -> Callable[[], None]:
+    def apply() -> None:
+        if server.account_services is not None:
+            server.account_services.reload(new)
+        for membership in memberships(server.services):
+            membership.reload(new)
+
+    return apply
+
+
 def _account_changes(old: Options, new: Options) -> tuple[list[AccountOptions], list[str]]:
     before = {account.name: account for account in all_accounts(old)}
     after = all_accounts(new)
@@ -227,6 +242,7 @@ _STEPS: Final[dict[Reload, tuple[Step, ...]]] = {
     "proxies": (_users_and_accounts, _proxies),
     "cluster": (_cluster,),
     "leafnodes": (_leafnodes,),
+    "bucket": (_buckets,),
     "lookup": (),
     "always": (),
     "process": (),
@@ -256,6 +272,8 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                 yield from _of_cluster(old.cluster, new.cluster)
             case "server_tags" | "leafnodes" | "ocsp_cache":
                 yield _TITLES[name]
+            case "jetstream" | "streaming":
+                yield from _of_bucket(name, getattr(new, name))
             case "tls" | "websocket":
                 pass
             case _:
@@ -281,3 +299,9 @@ def _of_cluster(before: ClusterOptions | None, after: ClusterOptions | None) -> 
         yield "cluster routes"
     if replace(before, routes=after.routes) != after:
         yield "cluster"
+
+
+def _of_bucket(title: str, service: JetStreamOptions | StreamingOptions | None) -> Iterator[str]:
+    """The line about the bucket of a service: nothing else of the service is taken over."""
+    if service is not None and service.bucket is not None:
+        yield f"{title} bucket puts_per_second = {service.bucket.puts_per_second:g}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
+from headrace.core.service import memberships
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
@@ -169,6 +170,10 @@ class Server:
                 await peers.reached()
             if self.worker is not None:
                 await self.worker.joined(self)
+            if self.account_services is not None:
+                await self.account_services.join()
+            for membership in memberships(self.services):
+                await membership.join()
             if self.surroundings is not None:
                 self.surroundings.before_clients()
             self.listeners.accept_clients()
@@ -249,10 +254,18 @@ class Server:
         if self.leafs is not None:
             self.leafs.start()
 
-    def start_service(self, service: Service, account: Account, *, maps: bool = True) -> ServiceHost:
+    def start_service(
+        self,
+        service: Service,
+        account: Account,
+        *,
+        maps: bool = True,
+        proof: Callable[[], int] | None = None,
+    ) -> ServiceHost:
         """Start a service in an account.
 
-        `maps`: what it publishes passes through the account's mappings, as what a client publishes.
+        `proof`: until when it may speak (`ServiceHost`). `maps`: what it publishes passes through the
+        account's mappings, as what a client publishes.
 
         Raises: StartError, as the service does.
         """
@@ -266,17 +279,27 @@ class Server:
             max_payload=self.options.max_payload,
             maps=maps,
             clock=self.clock,
+            proof=proof,
         )
         host.start()
         self.hosts.append(host)
         return host
 
-    def stop_service(self, host: ServiceHost) -> None:
-        """End one service while the server goes on; what it publishes at its end still goes out."""
-        host.stop()
+    def stop_services(self, hosts: Sequence[ServiceHost], *, at_once: bool = False) -> None:
+        """End services while the server goes on; what they publish at their end still goes out.
+
+        `at_once`: what they have taken and not answered yet they never answer.
+        """
+        for host in hosts:
+            if at_once:
+                host.abandon()
+            else:
+                host.stop()
         self.ticks.end()
-        host.close()
-        self.hosts.remove(host)
+        for host in hosts:
+            host.close()
+            self.hosts.remove(host)
+        self.ticks.wake()
 
     def _stop_services(self) -> None:
         """End all services: they get what was read, and what they publish at their end still goes out."""
@@ -317,6 +340,10 @@ class Server:
         for listener in self._listeners:
             listener.close()
             await listener.abandon()
+        if self.account_services is not None:
+            await self.account_services.part()
+        for membership in memberships(self.services):
+            await membership.part()
         self._stop_services()
         if self.authorizer is not None:
             await self.authorizer.close()
@@ -363,6 +390,10 @@ class Server:
             self.routes.mesh.lame_duck()
         self.info = client_info(self)
         self.events.lame_duck()
+        if self.account_services is not None:
+            await self.account_services.leave()
+        for membership in memberships(self.services):
+            await membership.leave()
         from headrace.server.lame_duck import leave  # most servers do not leave so
 
         await leave(self)

@@ -8,10 +8,10 @@ anything else. What a service does is its own business; when services start and 
 from __future__ import annotations
 
 from contextvars import copy_context
-from time import time_ns
+from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Final
 
-from headrace.core.service import Delivery, Taking, Tracing, Turning
+from headrace.core.service import Delivery, Departing, Taking, Tracing, Turning
 from headrace.core.tracing import ConnectionKind, TracedConnection
 from headrace.engine.service import ServiceLink
 from headrace.internal_errors import in_one_line
@@ -28,11 +28,21 @@ if TYPE_CHECKING:
     from headrace.engine.link import Router
 
 
+PROOF_CHECK: Final = 0.02
+"""Seconds between looks whether a service whose proof is too old may speak again."""
+
+_NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
+
+
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
     `subscribe`, `unsubscribe`, `open_lane`, `publish`, `announce`, `backlog`, `is_alone` and `listens` are
     the link's own: no call between. `clock`: None is the system's, and the timers of `loop`.
+
+    `proof`: gives the time until which what the service knows is known to be so, in monotonic ns. Later
+    nothing of it is told: who asks gets "no responders", as where there is no such service; its timers and
+    what it has said already wait. None: it is always so.
     """
 
     sees_receivers: Final = True
@@ -49,6 +59,7 @@ class ServiceHost:
         max_payload: int,
         maps: bool = True,
         clock: Clock | None = None,
+        proof: Callable[[], int] | None = None,
     ) -> None:
         self.max_payload = max_payload
         self.service = service
@@ -59,6 +70,7 @@ class ServiceHost:
         self.link = ServiceLink(router, self, Delivery)
         self.link.interest = account.interest
         self.link.maps = maps
+        self.link.proof = proof
         self.subscribe = self.link.subscribe
         self.unsubscribe = self.link.unsubscribe
         self.open_lane = self.link.open_lane
@@ -71,7 +83,10 @@ class ServiceHost:
         self.wake = wake
         self.now_ns = time_ns if clock is None else clock.now_ns
         self._log = log
-        self._timers = Timers(loop if clock is None else clock, self.failed)
+        self._timers = Timers(loop if clock is None else clock, self.failed, self._may_speak)
+        self._proof = proof
+        self._loop = loop
+        self._waits: asyncio.TimerHandle | None = None
         self._is_stopped = False
 
     @property
@@ -112,6 +127,29 @@ class ServiceHost:
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the server stops all the same
             self.failed(error)
 
+    def retire(self, done: Callable[[], object]) -> None:
+        """Have the service take nothing more; `done` is called when it has answered everybody.
+
+        `stop` comes next.
+        """
+        if isinstance(self.service, Departing):
+            self.service.retire(done)
+        else:
+            done()
+
+    def abandon(self) -> None:
+        """End the service at once: what has come is not served, and what it has said already is not sent.
+
+        Only what it says meanwhile is sent. `close` comes next.
+        """
+        self._end_timers()
+        self.link.forget()
+        if isinstance(self.service, Departing):
+            try:
+                self.service.abandon()
+            except Exception as error:  # noqa: BLE001 - whatever it is: the others end all the same
+                self.failed(error)
+
     def close(self) -> None:
         """The link is gone: subscriptions end, and a late publication goes nowhere."""
         self._end_timers()
@@ -120,6 +158,9 @@ class ServiceHost:
     def _end_timers(self) -> None:
         self._is_stopped = True
         self._timers.end()
+        if self._waits is not None:
+            self._waits.cancel()
+            self._waits = None
 
     # -- called by the link -----------------------------------------------------------------------
 
@@ -135,6 +176,32 @@ class ServiceHost:
             self.service.deliver(batch)
         finally:
             turning.end_turn(is_last=not self._router.has_due)
+
+    def unproven(self, batch: list[Delivery | Gathered[Delivery]]) -> None:
+        """Messages have come, and what the service knows may be of the past."""
+        self._wait_for_proof()
+        for received in batch:
+            for message in (received,) if isinstance(received, tuple) else received:
+                if message.reply:
+                    self.link.answer_first(message.reply, _NO_RESPONDERS)
+
+    def _may_speak(self) -> bool:
+        """True if what the service knows is known to be so."""
+        if self._proof is None or monotonic_ns() <= self._proof():
+            return True
+        self._wait_for_proof()
+        return False
+
+    def _wait_for_proof(self) -> None:
+        if self._waits is None and not self._is_stopped:
+            self._waits = self._loop.call_later(PROOF_CHECK, self._look_for_proof)
+
+    def _look_for_proof(self) -> None:
+        self._waits = None
+        if self._is_stopped or not self._may_speak():
+            return
+        self._timers.resume()
+        self.link.announce()
 
     def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking:
         """A message that is traced has come to a subscription."""
@@ -168,11 +235,19 @@ def log_mistake(log: logging.Logger, name: str, error: Exception, at: str = "") 
 class Timers:
     """A service's timers on an asyncio loop, or another clock.
 
-    None runs after `end`; what one raises goes to `failed`.
+    None runs after `end`, nor while `may_run` says no; what one raises goes to `failed`.
     """
 
-    def __init__(self, clock: asyncio.AbstractEventLoop | Clock, failed: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        clock: asyncio.AbstractEventLoop | Clock,
+        failed: Callable[[Exception], None],
+        may_run: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._clock = clock
+        self.may_run = may_run
+        self.late: list[_Timer] = []
+        """Timers that were due while none could run; `resume` runs them."""
         self.failed = failed
         self._set: set[_Timer] = set()
         self._has_ended = False
@@ -185,6 +260,12 @@ class Timers:
             timer.handle = self._clock.call_later(seconds, timer.run, context=self._context)
             self._set.add(timer)
         return timer
+
+    def resume(self) -> None:
+        """Run those that were due while none could run."""
+        late, self.late = self.late, []
+        for timer in late:
+            timer.run()
 
     def forget(self, timer: _Timer) -> None:
         self._set.discard(timer)
@@ -214,6 +295,9 @@ class _Timer:
         self._timers.forget(self)
 
     def run(self) -> None:
+        if self._function is not None and not self._timers.may_run():
+            self._timers.late.append(self)
+            return
         function = self._function
         self.cancel()
         if function is None:

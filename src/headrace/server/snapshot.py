@@ -20,6 +20,7 @@ from headrace.server.connection_snapshot import (
     subscriptions_of,
 )
 from headrace.server.info import GIT_COMMIT, LANGUAGE
+from headrace.server.monitor.bucket import BucketSource
 from headrace.server.monitor.jetstream import JetStreamSource
 from headrace.server.monitor.source import (
     AccountSnapshot,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.core.accounts import Accounts
     from headrace.engine.link import Router
     from headrace.server.clients import Clients
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import ConnectionSnapshot, SubscriptionSnapshot
     from headrace.server.peers.gateways import GatewayHost
@@ -256,6 +258,15 @@ class ServerMonitor:
         if hosted is None or not isinstance(hosted.services, JetStreamSource):
             return None
         return hosted.services.stats()
+
+    def buckets(self) -> Mapping[str, BucketStats]:
+        hosted = self._server.account_services
+        sources = [("JetStream", hosted.services)] if hosted is not None else []
+        sources += [("Streaming", host.service) for host in self._server.hosts]
+        found = {
+            name: service.bucket_status() for name, service in sources if isinstance(service, BucketSource)
+        }
+        return {name: stats for name, stats in found.items() if stats is not None}
 
     def _cpu_percent(self) -> float:
         """Return the CPU time since the last call, in percent of one core."""

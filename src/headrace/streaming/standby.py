@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import LogError, ProtocolError
+from headrace.errors import LogError, ProtocolError, StartError
 from headrace.protocol.stan import CtrlMsg, CtrlType
+from headrace.streaming.beats import beat_subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.core.service import Delivery, Timer
-    from headrace.streaming.context import Context
+    from headrace.conf.streaming_options import StreamingOptions
+    from headrace.core.service import Delivery, Host, Timer
+    from headrace.streaming.context import Notes
+
+    Serve = Callable[[], object]
 
 HEARTBEAT_S: Final = 1.0
 SILENCE_S: Final = 1.25
@@ -26,68 +30,91 @@ SILENCE_S: Final = 1.25
 class Standby:
     """A server of a fault-tolerant group.
 
-    `acquire` takes the store if nobody has it; `serve` is called when it did so after the start.
+    `take` takes the store if nobody has it, and returns the function that serves it. `on_failure` is called
+    with a text when a store that was taken after the start cannot be served.
     """
 
     def __init__(
-        self, context: Context, server_id: str, acquire: Callable[[], bool], serve: Callable[[], object]
+        self,
+        host: Host,
+        options: StreamingOptions,
+        note: Notes,
+        server_id: str,
+        *,
+        take: Callable[[], Serve | None],
+        on_failure: Callable[[str], object],
     ) -> None:
-        options = context.options
-        self.subject: Final = f"_STAN.ft.{options.cluster_id}.{options.ft_group}".encode()
-        self._context = context
+        self.subject: Final = beat_subject(options)
+        self._host = host
+        self._note = note
         self._server_id = server_id.encode()
-        self._acquire = acquire
-        self._serve = serve
-        self._waiting: Timer | None = None
+        self._take = take
+        self._on_failure = on_failure
+        self._is_active = False
+        self._timer: Timer | None = None
+        """The timer of the next try, or of the next heartbeat."""
         self._complaint = ""
 
     def begin(self) -> bool:
-        """Try to take the store; True if it is ours now, else it is waited for.
+        """Try to take the store, and serve it; True if it is ours now, else it is waited for.
 
-        Raises: LogError when it cannot be used.
+        Raises: StartError, LogError when it cannot be used.
         """
-        is_ours = self._acquire()
-        if is_ours:
-            self._activate()
-        else:
+        serve = self._take()
+        if serve is None:
             self._wait()
-        return is_ours
+            return False
+        self._activate()
+        serve()
+        return True
+
+    def stop(self) -> None:
+        """Neither wait nor beat any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def heard(self, delivery: Delivery) -> None:
         """A heartbeat of the server that has the store."""
         try:
             message = CtrlMsg.decode(delivery.payload)
         except ProtocolError as error:
-            self._context.note.error("fault-tolerance message not understood: %s", error)
+            self._note.error("fault-tolerance message not understood: %s", error)
             return
         is_others = message.msg_type == CtrlType.FT_HEARTBEAT and message.server_id != self._server_id
-        if is_others and self._waiting is not None:
-            self._waiting.cancel()
+        if is_others and not self._is_active:
             self._wait()
 
     def _wait(self) -> None:
-        self._waiting = self._context.later(SILENCE_S, self._try)
+        self._set(SILENCE_S, self._try)
+
+    def _set(self, seconds: float, function: Callable[[], object]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._host.call_later(seconds, function)
 
     def _try(self) -> None:
         try:
-            is_ours = self._acquire()
+            serve = self._take()
         except LogError as error:
             if str(error) != self._complaint:  # every try would say the same
                 self._complaint = str(error)
-                self._context.note.error("store cannot be taken: %s", error)
-            is_ours = False
-        if is_ours:
-            self._activate()
-            self._serve()
-        else:
+                self._note.error("store cannot be taken: %s", error)
+            serve = None
+        if serve is None:
             self._wait()
+            return
+        self._activate()
+        try:
+            serve()
+        except (LogError, StartError) as error:
+            self._on_failure(str(error))
 
     def _activate(self) -> None:
-        self._waiting = None
-        self._context.note.info("Server is active")
+        self._is_active = True
+        self._note.info("Server is active")
         self._beat()
 
     def _beat(self) -> None:
         message = CtrlMsg(CtrlType.FT_HEARTBEAT, self._server_id)
-        self._context.host.publish(self.subject, message.encode())
-        self._context.later(HEARTBEAT_S, self._beat)
+        self._host.publish(self.subject, message.encode())
+        self._set(HEARTBEAT_S, self._beat)

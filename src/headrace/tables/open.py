@@ -17,6 +17,8 @@ from headrace.tables.table import Table
 LONGEST_NAME: Final = 200
 """Bytes; of a longer one the end is its SHA-256. File systems take 255."""
 _CUT: Final = 100
+_STREAMS: Final = frozenset({"cluster", "shards"})
+"""The folders of a bucket that has the streams of a server."""
 KEY_VALUE: Final = "KV_"
 """The prefix of the stream of a key-value bucket."""
 BUCKETS: Final = (KEY_VALUE, "OBJ_")
@@ -67,6 +69,10 @@ def find_tables(location: str, **options: Any) -> list[Table]:
         return [Table(store)]
     below = [Table(open_store(f"{store.location}/{name}", **options)) for name in folders]
     found = [table for table in below if OWN in table.store.list_folder().folders]
+    if not found and set(folders) >= _STREAMS:
+        raise TableMissing(
+            f"{store.location} has streams, and no tables: headrace tables archive --from makes them"
+        )
     if not found:
         raise TableMissing(f"{store.location}: there is no table here")
     return found

@@ -317,6 +317,15 @@ class MemoryFileSystem:
             source.change({old.name: None})
 
     @_locked
+    def link(self, old: Path, new: Path) -> None:
+        node, target = self._directory(old.parent).entries.get(old.name), self._directory(new.parent)
+        if not isinstance(node, _Inode):
+            raise _error(errno.ENOENT, old)
+        if new.name in target.entries:
+            raise _error(errno.EEXIST, new)
+        target.change({new.name: node})
+
+    @_locked
     def unlink(self, path: Path) -> None:
         directory = self._directory(path.parent)
         node = directory.entries.get(path.name)

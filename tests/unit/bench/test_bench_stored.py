@@ -195,6 +195,13 @@ def test_store_in_memory_with_an_id_each():
     assert len(set(server.ids)) == len(server.ids) == 40
 
 
+def test_store_sends_no_more_than_its_rate():
+    words = ["--speak", "jetstream", "--warmup", "0", "--seconds", "0.2", "--rate", "500", "--flows", "2"]
+    server, done = store(None, *words)
+    assert done.returncode == 0, done.stderr
+    assert 0 < json.loads(done.stdout)["published"] == server.stored <= 100
+
+
 def test_store_ids_are_jetstreams():
     _, done = store(None, "--speak", "stan", "--count", "20", "--ids")
     assert done.returncode == 1

@@ -17,7 +17,7 @@ from headrace.cli.main import main
 from headrace.cli.streaming import run
 from headrace.cli.streaming_flags import CONFIG_FILE, DEBUG_AND_TRACE, GROUPS, PREFIX
 from headrace.conf.streaming_options import NATSServerOptions, StoreLimits, StreamingOptions
-from headrace.conf.streaming_rules import NO_EFFECT, UNSUPPORTED
+from headrace.conf.streaming_rules import FOREIGN
 from headrace.protocol.info import COMPATIBLE_VERSION
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_flags_are_those_of_the_reference_server() -> None:
 def test_every_flag_sets_something_that_exists() -> None:
     fields = {*StreamingOptions.__slots__, *StoreLimits.__slots__}
     fields |= {"nats_server_url", *NATSServerOptions.__slots__}
-    known = {PREFIX + name for name in fields | {*UNSUPPORTED, *NO_EFFECT, "encrypt", DEBUG_AND_TRACE}}
+    known = {PREFIX + name for name in fields | {*FOREIGN, "encrypt", DEBUG_AND_TRACE}}
 
     assert {flag.target for _, flags in GROUPS for flag in flags} - known == {CONFIG_FILE}
 
@@ -295,8 +295,14 @@ def test_help_names_every_flag_and_command(capsys: pytest.CaptureFixture[str]) -
         ("-cid a.*", 'invalid -cid "a.*": only alphanumeric and `-` or `_` are allowed'),
         ("--sync often", '--sync cannot be "often": group, interval, never are known'),
         ("-ns nats://h:1 --tls_client_key k", "--tls_client_key needs client_cert beside it"),
-        ("--clustered", "--clustered is not supported by this version"),
-        ("--cluster_node_id a", "--cluster_node_id is not supported by this version"),
+        (
+            "--clustered",
+            '--clustered needs a bucket that all servers have: set bucket: "s3://name/prefix" in streaming',
+        ),
+        (
+            "--clustered --cluster_node_id a --cluster_peers b,c --cluster_bootstrap --cluster_log_path p",
+            '--clustered needs a bucket that all servers have: set bucket: "s3://name/prefix" in streaming',
+        ),
         ("--ft_group g", "fault tolerance needs a FILE store that its servers share"),
         ("--sql_driver mysql", "--sql_driver is not supported by this version"),
         (
@@ -328,6 +334,8 @@ def test_wrong_use_gives_one_line_and_exit_code_1(
             "--ft_group=",
             "--sql_no_caching=false",
             "--cluster_log_cache_size 512",
+            "--cluster_node_id a",
+            "--cluster_sync",
         ),
         *("--file_crc", "--file_truncate_bad_eof", "--file_parallel_recovery 1", "-secure=false"),
     ],
@@ -350,6 +358,15 @@ def test_flag_that_asks_for_nothing_is_accepted(arguments: str, app: FakeApp) ->
         ("--secure", "--secure"),
         ("--tls_client_cert f", "--tls_client_cert"),
         ("--io_batch_size 10", "--io_batch_size"),
+        ("--cluster_bootstrap", "--cluster_bootstrap"),
+        ("--cluster_peers b,c", "--cluster_peers"),
+        ("--cluster_log_path p", "--cluster_log_path"),
+        ("--cluster_log_cache_size 5", "--cluster_log_cache_size"),
+        ("--cluster_log_snapshots 5", "--cluster_log_snapshots"),
+        ("--cluster_trailing_logs 5", "--cluster_trailing_logs"),
+        ("--cluster_raft_logging", "--cluster_raft_logging"),
+        ("--cluster_allow_add_remove_node", "--cluster_allow_add_remove_node"),
+        ("--cluster_proceed_on_restore_failure", "--cluster_proceed_on_restore_failure"),
     ],
 )
 def test_flag_without_counterpart_is_named_in_one_warning(arguments: str, name: str, app: FakeApp) -> None:

@@ -19,7 +19,7 @@ from headrace.client import stan
 from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
-from headrace.streaming.service import StreamingService
+from headrace.streaming.service import OpenStore, StreamingService
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,7 +39,7 @@ class World:
     async def server(self, port: int = -1, **limits: Any) -> AsyncIterator[Server]:
         options = StreamingOptions(cluster_id="test", limits=StoreLimits(**limits))
         log = logging.getLogger("test-stan")
-        service = StreamingService(options, self.store, InlineCommitter(), log)
+        service = StreamingService(options, lambda: OpenStore(self.store, InlineCommitter()), log)
         async with Server(Options(host="127.0.0.1", port=port), services=[service]) as server:
             self.url = server.url
             yield server

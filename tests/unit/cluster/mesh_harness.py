@@ -115,6 +115,7 @@ class TestPort:
         self.dials: list[tuple[Address, Callable[..., Any], Callable[..., Any]]] = []
         self.lines: list[str] = []
         self.ends: list[str] = []
+        self.have_left: list[str] = []
         self.heard_anew = 0
         self.told_clients = 0
         self.names = 0
@@ -178,6 +179,9 @@ class TestPort:
 
     def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
         judged(stored == given)
+
+    def left(self, server_id: str) -> None:
+        self.have_left.append(server_id)
 
     def hear_anew(self, change: Callable[[], object]) -> None:
         self.heard_anew += 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MINUTE = 60 * 10**9
 JETSTREAM = b',"git_commit":"headrace-1","jetstream":true,"domain":"d","headrace_serving_ns":%d'
+ONE_BUCKET = JETSTREAM % MINUTE + b',"headrace_bucket":"s3://b/p"'
 IN_D = (
     'JetStream: server "peer" of this cluster has JetStream in domain "d" as well;'
     " streams are not replicated, so one server of a cluster can have it, or each a domain of its own"
@@ -87,12 +88,23 @@ def test_both_sides_come_to_the_same_result(make: Made) -> None:
             b',"headrace_streaming":"_STAN.discover.d","headrace_serving_ns":9',
         ),
         ({"streaming": ""}, b',"headrace_streaming":""'),
+        ({"jetstream": True, "domain": "d", "bucket": "s3://b/p"}, ONE_BUCKET),
+        (
+            {"streaming": "_STAN.discover.c", "streaming_bucket": "s3://b/p"},
+            b',"headrace_streaming":"_STAN.discover.c","headrace_streaming_bucket":"s3://b/p"',
+        ),
     ],
 )
 def test_what_several_can_serve(make: Made, own: dict[str, Any], said: bytes) -> None:
     port = meeting(make, own, said)
     assert not port.ends
     assert not port.mesh.duplicates.conflicts
+
+
+@pytest.mark.parametrize("bucket", ["", "s3://b/other"])
+def test_streams_in_two_buckets_are_not_those_of_one(make: Made, bucket: str) -> None:
+    port = meeting(make, {"jetstream": True, "domain": "d", "bucket": bucket, "serving_ns": 1}, ONE_BUCKET)
+    assert port.ends
 
 
 def test_streaming_with_one_cluster_id(make: Made) -> None:
@@ -125,8 +137,10 @@ def test_a_conflict_is_told_once_and_ends_with_the_peer(make: Made, monkeypatch:
     assert len(lines) == 1
     wires[0].lost()
     assert port.mesh.duplicates.conflicts
+    assert port.have_left == []
     wires[1].lost()
     assert not port.mesh.duplicates.conflicts
+    assert port.have_left == ["NPEER"]
 
 
 @pytest.mark.parametrize("pool_ends_first", [True, False])

@@ -296,7 +296,6 @@ def test_key_in_the_environment_without_encryption_is_warned_about() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "cluster { node_id: a, peers: [b, c] }",
         "sql_options { driver: mysql }",
         "file_options { slice_archive_script: './keep.sh' }",
     ],
@@ -305,6 +304,76 @@ def test_option_of_what_is_missing_ends_the_start(text: str) -> None:
     key = text.replace("file_options { ", "").split()[0].rstrip(":")
 
     assert f"{key} is not supported by this version" in only_complaint(text)
+
+
+# -- clusters
+
+SHARED = 'store: file, dir: d, bucket: "s3://name/prefix"'
+
+
+@pytest.mark.parametrize("block", ["cluster {}", "cluster { node_id: a }", "CLUSTER { bootstrap: false }"])
+def test_cluster_is_one_of_servers_that_share_a_bucket(block: str) -> None:
+    options = section(f"{SHARED}, {block}")
+    assert (options.clustered, options.node_id) == (True, "a" if "node_id" in block else "")
+    assert warnings(f"{SHARED}, {block}") == []
+
+
+def test_flags_of_a_cluster_say_the_same_as_its_block() -> None:
+    text = f"streaming {{ {SHARED} }}"
+    options = load(text, flags(clustered=True, node_id="a")).streaming
+    assert options == section(f"{SHARED}, cluster {{ node_id: a }}")
+    assert load(f"{text[:-1]}, cluster {{}} }}", flags(clustered=False)).streaming == section(SHARED)
+
+
+@pytest.mark.parametrize("text", ["cluster {}", "store: file, dir: d, cluster { node_id: a, peers: [a, b] }"])
+def test_cluster_without_a_bucket_says_what_to_set(text: str) -> None:
+    assert 'cluster needs a bucket that all servers have: set bucket: "s3://name/prefix" in streaming' in (
+        only_complaint(text)
+    )
+
+
+def test_cluster_and_fault_tolerance_exclude_each_other() -> None:
+    text = only_complaint(f"{SHARED}, cluster {{}}, ft_group: g")
+    assert "ft_group and cluster exclude each other" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("bootstrap: true", "peers: [a, b]", "log_path: p", "log_cache_size: 10", "log_snapshots: 5"),
+        *("trailing_logs: 10", "raft_logging: true", "raft_heartbeat_timeout: 2s", "raft_lease_timeout: 1s"),
+        *("raft_election_timeout: 2s", "raft_commit_timeout: 100ms", "proceed_on_restore_failure: true"),
+        *("allow_add_remove_node: true", "bolt_free_list_sync: true", "bolt_free_list_map: true"),
+        "nodes_connections: true",
+    ],
+)
+def test_detail_of_raft_is_named_in_one_warning(text: str) -> None:
+    (warning,) = warnings(f"{SHARED}, cluster {{ {text} }}")
+    assert f"{text.split(':', maxsplit=1)[0]} has no effect: " in warning
+
+
+@pytest.mark.parametrize(
+    "text", ["sync: true", "sync: false", "log_cache_size: 512", "log_snapshots: 2", "peers: []"]
+)
+def test_detail_of_raft_that_asks_for_nothing_is_accepted(text: str) -> None:
+    assert warnings(f"{SHARED}, cluster {{ {text} }}") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("cluster: true", 'field "cluster" must be a map'),
+        ("cluster { node: a }", 'unknown field "node"'),
+        ("cluster { node_id: 5 }", 'field "node_id" must be a string'),
+        ("cluster { peers: 5 }", 'field "peers" must be'),
+        ("cluster { log_cache_size: many }", 'field "log_cache_size" must be'),
+    ],
+)
+def test_mistakes_in_the_block_of_a_cluster(text: str, complaint: str) -> None:
+    assert complaint in only_complaint(f"{SHARED}, {text}")
+
+
+# -- what asks for nothing
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from headrace.engine.records import (
     encode,
     encode_removal,
     erased,
+    join,
 )
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
@@ -80,6 +81,32 @@ class TestChecksum:
             data, start = random.randbytes(n), random.getrandbits(32)
             assert crc32c(data, start) == crc32c(data, start, True)
             assert crc32c(data[n // 3 :], crc32c(data[: n // 3])) == crc32c(data)
+
+    @pytest.mark.parametrize("size", [0, 1, (64 << 10) - 1, 64 << 10, 200_001])
+    def test_a_view_of_bytes_has_their_checksum(self, size: int) -> None:
+        data = Random(size).randbytes(size + 2)
+        for view in (memoryview(data)[1:-1], memoryview(bytearray(data))[1:-1]):
+            assert crc32c(view) == crc32c(data[1:-1]) == crc32c(data[1:-1], 0, True)
+
+    def test_what_has_no_bytes_in_a_row_has_no_checksum(self) -> None:
+        for wrong, error in (("text", TypeError), (None, TypeError), (memoryview(b"abcd")[::2], BufferError)):
+            with pytest.raises(error):
+                crc32c(wrong)  # type: ignore[arg-type]
+
+
+class TestJoin:
+    @pytest.mark.parametrize(
+        "sizes", [(), (0,), (1,), (3, 0, 70_000, 1, 64 << 10, (64 << 10) - 1), (1,) * 999]
+    )
+    def test_is_what_bytes_join_gives(self, sizes: tuple[int, ...]) -> None:
+        random = Random(1)
+        pieces = tuple(random.randbytes(size) for size in sizes)
+        assert join(pieces) == b"".join(pieces)
+
+    @pytest.mark.parametrize("wrong", [(b"a", None), (b"a", "b"), (bytearray(b"a"),), [b"a"], None])
+    def test_takes_bytes_only(self, wrong: object) -> None:
+        with pytest.raises(TypeError):
+            join(wrong)  # type: ignore[arg-type]
 
 
 class TestBytes:

@@ -119,6 +119,25 @@ def test_one_tick_is_one_batch_in_the_order_of_arrival(
     assert len(service.batches) == 1
 
 
+def test_what_has_come_and_what_was_said_is_forgotten_and_what_follows_is_not(
+    plain_broker: Broker, new_service: Callable[[], Service]
+) -> None:
+    service = new_service()
+    service.link.subscribe(b"ask")
+    peer = plain_broker.peer(QUIET)
+    peer.send(b"SUB answer 1\r\nPUB ask 5\r\nfirst\r\n")
+    service.link.publish(b"answer", b"never sent")
+    service.link.forget()
+    plain_broker.end_tick()
+    assert (service.messages, peer.received()) == ([], b"")
+
+    peer.send(b"PUB ask 6\r\nsecond\r\n")
+    service.link.publish(b"answer", b"sent")
+    plain_broker.end_tick()
+    assert service.payloads == [b"second"]
+    assert peer.received() == b"MSG answer 1 4\r\nsent\r\n"
+
+
 def test_request_to_a_service_has_a_responder(
     plain_broker: Broker, new_service: Callable[[], Service]
 ) -> None:

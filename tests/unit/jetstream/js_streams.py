@@ -106,6 +106,7 @@ class HandHost:
 class HandCommitter:
     """Tells at once, or with `release` what was requested while it was `held`."""
 
+    syncs = True
     marks = None
 
     def __init__(self) -> None:

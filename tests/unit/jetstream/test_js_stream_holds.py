@@ -102,20 +102,22 @@ class TestGet:
         world.host.pass_time(10)
         world.receive((b"s.b", b"", b"2"), (b"s.a", b"", b"3"))
         stream = world.stream
-        assert gets.get(stream, 2).payload == b"2"
-        assert gets.get(stream, last_for="s.a").payload == b"3"
-        assert gets.get(stream, last_for="s.*").payload == b"3"
-        assert gets.get(stream, next_for="s.a").payload == b"1"
-        assert gets.get(stream, 2, next_for="s.a").payload == b"3"
-        assert gets.get(stream, start_ns=START + 1).payload == b"2"
-        assert gets.get(stream, next_for="s.a", start_ns=START + 1).payload == b"3"
-        for arguments in (
-            {"sequence": 9},
-            {"last_for": "x"},
-            {"next_for": "x"},
-            {"sequence": 3, "next_for": "s.b"},
-        ):
-            assert _error(lambda a=arguments: gets.get(stream, **a)) == (10037, "no message found")  # type: ignore[misc]
+
+        def found(sequence: int = 0, **asked: Any) -> bytes | None:
+            message = gets.find(stream, sequence=sequence, **asked)
+            return None if message is None else message.payload
+
+        assert found(2) == b"2"
+        assert found(last_for=b"s.a") == b"3"
+        assert found(last_for=b"s.*") == b"3"
+        assert found(next_for=b"s.a") == b"1"
+        assert found(2, next_for=b"s.a") == b"3"
+        assert found(start_ns=START + 1) == b"2"
+        assert found(next_for=b"s.a", start_ns=START + 1) == b"3"
+        assert found(9) is None
+        assert found(last_for=b"x") is None
+        assert found(next_for=b"x") is None
+        assert found(3, next_for=b"s.b") is None
 
 
 class TestDirect:

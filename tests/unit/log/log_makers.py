@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.captured import ROOT, Owner, Standby
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.memory import MemoryLog
@@ -14,17 +14,22 @@ from headrace.testing.faultfs import MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from headrace.log.closing import Left
     from headrace.log.damage import Damage
+    from headrace.log.filesystem import FileSystem
     from headrace.log.port import StoredMessage
 
 START: Final = 1_700_000_000_000_000_000
 SECOND: Final = 1_000_000_000
 HEADERS: Final = b"NATS/1.0\r\nA: b\r\n\r\n"
-KINDS: Final = ["memory", "file", "file-late", "file-small-segments", "file-asleep", "file-killed"]
+KINDS: Final = [
+    *("memory", "file", "file-late", "file-small-segments", "file-asleep", "file-killed", "file-mirrored")
+]
 """A late one has no file until it is written to. One that sleeps opens its files after a reopening when it
-must. The process of the last dies before each reopening: nothing is closed."""
+must. The process of a killed one dies before each reopening: nothing is closed. So does that of a mirrored
+one, and another server goes on with the files that it has made of the changes it heard of."""
 SMALL: Final = 2048
 LIMITS: Final = (
     Limits(),
@@ -59,8 +64,10 @@ class Maker:
         self.kind = kind
         self.clock = clock
         self.reports: list[tuple[int, str]] = []
-        self._directory = Path("/logs") if self.dies else directory
+        self._directory = ROOT / "logs" if self.dies else directory
         self._killed = MemoryFileSystem()
+        self._owner = Owner()
+        self._recorded: list[bytes] = []
         self._numbers = itertools.count()
         self._open: dict[int, tuple[MessageLog, Path]] = {}
 
@@ -77,11 +84,11 @@ class Maker:
     @property
     def has_small_segments(self) -> bool:
         """True if a segment is mostly dead, and compacted, after some tens of messages."""
-        return self.kind in ("file-small-segments", "file-asleep", "file-killed")
+        return self.kind in ("file-small-segments", "file-asleep", "file-killed", "file-mirrored")
 
     @property
     def dies(self) -> bool:
-        return self.kind == "file-killed"
+        return self.kind in ("file-killed", "file-mirrored")
 
     def reopen(self, log: MessageLog, limits: Limits | None = None) -> MessageLog:
         """The same messages under the same or other limits. A log in memory is only given its limits."""
@@ -91,7 +98,7 @@ class Maker:
         old, directory = self._open.pop(id(log))
         assert isinstance(old, FileLog)
         if self.dies:
-            self._killed.kill()
+            self._kill()
         else:
             old.close()
         # what the same limits removed last may not be written down
@@ -99,6 +106,21 @@ class Maker:
         if limits is not None:
             log.limits = limits
         return log
+
+    def _kill(self) -> None:
+        self._killed.kill()
+        if self.kind == "file-mirrored":
+            self._recorded.append(self._owner.take())
+            standby = Standby()
+            for payload in self._recorded:
+                standby.mirror.apply(payload)
+            self._owner = standby.promoted()
+
+    @property
+    def _files(self) -> FileSystem:
+        if self.kind == "file-mirrored":
+            return self._owner.files
+        return self._killed if self.dies else RealFileSystem()
 
     def close(self) -> None:
         if not self.dies:
@@ -117,7 +139,7 @@ class Maker:
             directory,
             limits=limits,
             clock=self.clock,
-            filesystem=self._killed if self.dies else RealFileSystem(),
+            filesystem=self._files,
             segment_bytes=SMALL if self.has_small_segments else 1 << 20,
             sync=SyncPolicy.GROUP if self.kind == "file-asleep" else SyncPolicy.NEVER,
             cipher=None,

@@ -1,4 +1,4 @@
-"""The contract of object stores: a directory, two stores in memory, and moto's S3 over HTTP."""
+"""The contract of object stores: a directory, two stores in memory, moto's S3 and Azurite over HTTP."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import asyncio
 import errno
 import os
 import sys
+import time
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,10 +20,11 @@ from headrace.objects import remote
 from headrace.objects.errors import AccessRefused, KeyExists, KeyMissing, LockHeld, StoreError
 from headrace.objects.local import DRAFTS, LocalStore
 from headrace.objects.opening import open_async_store, open_store
+from headrace.objects.shared_directory import SharedDirectory
+from headrace.testing.faultfs import MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from harness.object_stores import FakeObstore
     from headrace.objects.port import AsyncObjectStore, ObjectStore
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-@pytest.fixture(params=["local", "keyed", "fake", "s3"])
+@pytest.fixture(params=["local", "keyed", "fake", "s3", "azure"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     """Every kind of store, empty. A local one is used under its lock, as writers do."""
     if request.param == "local":
@@ -42,8 +46,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
         request.getfixturevalue("fake")
         yield open_store("s3://archive/orders")
     else:
-        options = request.getfixturevalue("s3")
-        yield open_store(f"s3://archive/{tmp_path.name}", **options)
+        scheme = {"s3": "s3", "azure": "az"}[request.param]
+        yield open_store(f"{scheme}://archive/{tmp_path.name}", **request.getfixturevalue(request.param))
 
 
 def test_of_two_creates_one_succeeds(store: ObjectStore) -> None:
@@ -219,11 +223,15 @@ def test_options_of_a_directory_are_a_mistake(tmp_path: Path) -> None:
 # -- on an event loop
 
 
-@pytest.fixture(params=["memory", "local", "s3"])
+@pytest.fixture(params=["memory", "local", "shared", "s3", "azure"])
 def loop_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncObjectStore:
+    if request.param == "shared":
+        return SharedDirectory(tmp_path / "made")
     pytest.importorskip("obstore")
     if request.param == "s3":
         return open_async_store(f"s3://archive/{tmp_path.name}", **request.getfixturevalue("s3"))
+    if request.param == "azure":
+        return open_async_store(f"az://archive/{tmp_path.name}", **request.getfixturevalue("azure"))
     return open_async_store("memory:///" if request.param == "memory" else f"file://{tmp_path}/made")
 
 
@@ -277,3 +285,55 @@ def test_store_without_its_package_says_what_to_install(monkeypatch: pytest.Monk
     for opened in (open_store, open_async_store):
         with pytest.raises(UnsupportedError, match="need the package obstore: pip install"):
             opened("s3://archive/orders")
+
+
+# -- a directory without a lock
+
+
+def test_objects_of_a_directory_survive_a_power_loss() -> None:
+    async def run(files: MemoryFileSystem) -> None:
+        store = SharedDirectory(Path("/bucket"), files)
+        await store.create("wal/1", b"one")
+        await store.put("wal/2", b"two")
+        await store.create("wal/3", b"three")
+        await store.delete(["wal/3"])
+        with pytest.raises(KeyExists):
+            await store.create("wal/2", b"other")
+
+    for seed in range(20):
+        files = MemoryFileSystem()
+        files.mkdir(Path("/bucket"))
+        files.fsync_dir(Path("/"))
+        asyncio.run(run(files))
+        files.crash(Random(seed))
+        local = LocalStore(Path("/bucket"), files)
+        assert {one.key: local.get(one.key) for one in local.list("wal")} == {
+            "wal/1": b"one",
+            "wal/2": b"two",
+        }
+
+
+def test_directory_tells_sizes_and_times_and_no_drafts(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SharedDirectory(tmp_path)
+        before = time.time_ns()
+        await store.create("wal/1", b"one")
+        (info,) = [one async for one in store.list()]
+        assert info == await store.head("wal/1")
+        assert info.size == 3
+        assert info.modified_ns is not None
+        assert abs(info.modified_ns - before) < 60 * 10**9
+        assert (await store.list_folder("_headrace")).objects == []
+
+    asyncio.run(run())
+
+
+def test_directory_that_is_full_leaves_no_object_and_no_draft() -> None:
+    files = MemoryFileSystem(capacity=100)
+    store = SharedDirectory(Path("/"), files)
+    for write in (store.create, store.put):
+        with pytest.raises(StoreError, match=r"^cannot write /wal/1: No space left on device$"):
+            asyncio.run(write("wal/1", bytes(200)))
+    asyncio.run(store.create("wal/1", bytes(90)))
+    assert [one.key for one in LocalStore(Path("/"), files).list()] == ["wal/1"]
+    assert files.listdir(Path("/") / DRAFTS) == []

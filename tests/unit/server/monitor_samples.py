@@ -20,8 +20,9 @@ from headrace.server.monitor.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats
 
 START_NS = 1_795_228_781_081_736_130  # 2026-11-21T02:39:41.08173613Z
@@ -95,6 +96,7 @@ class SampleSource:
     error: str | None = None
     spaces: Sequence[AccountSnapshot] = ()
     stats: JetStreamStats | None = None
+    shards: Mapping[str, BucketStats] = field(default_factory=dict)
 
     def server(self) -> ServerSnapshot:
         return self.snapshot
@@ -115,3 +117,6 @@ class SampleSource:
 
     def jetstream(self) -> JetStreamStats | None:
         return self.stats
+
+    def buckets(self) -> Mapping[str, BucketStats]:
+        return self.shards

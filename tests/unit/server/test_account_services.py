@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace import limits
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from headrace.core.service import Host, Service
+    from headrace.server.ownership import ServedAccounts, SharingServer
 
 SOME = {"": JetStreamAccountLimits()}
 LESS = {"": JetStreamAccountLimits(max_streams=1)}
@@ -85,8 +88,8 @@ class Echoes:
         assert seconds >= 0
         self.events.append("ready")
 
-    def close(self) -> None:
-        self.events.append("close")
+    def close(self, *, at_once: bool = False) -> None:
+        self.events.append("close at once" if at_once else "close")
 
 
 def options(*accounts: AccountOptions) -> Options:
@@ -228,5 +231,139 @@ def test_info_and_mappings_tell_of_jetstream() -> None:
             assert mappings.map(b"$JS.hub.API.INFO") == b"$JS.API.INFO"
             assert mappings.map(b"$JS.hub.API.$KV.b.k") == b"$KV.b.k"
             assert not server.accounts["$SYS"].mappings
+
+    run(work())
+
+
+class OtherServer:
+    """Decides when the accounts are served, as a test says. It begins to serve when it is told to."""
+
+    def __init__(self, events: list[str], *, serves: bool) -> None:
+        self.events = events
+        self.serves = serves
+        self.is_known = True
+        self.is_proven = True
+
+    async def begin(self, server: SharingServer, accounts: ServedAccounts) -> None:
+        self.events.append(f"begin {server.name}")
+        self.accounts = accounts
+        if self.serves:
+            await accounts.open()
+
+    def proven_until(self) -> int:
+        return monotonic_ns() if self.is_proven else 0
+
+    async def settled(self) -> None:
+        if not self.is_known:
+            await asyncio.Event().wait()
+
+    def reload(self, new: Options) -> None:
+        self.events.append(f"reload {new.config_digest}")
+
+    async def leave(self) -> None:
+        self.events.append("leave")
+        await self.accounts.retire()
+
+    async def end(self) -> None:
+        self.events.append("end")
+
+
+class SharedEchoes(Echoes):
+    ownership: OtherServer
+
+
+def shared(*, serves: bool) -> SharedEchoes:
+    echoes = SharedEchoes()
+    echoes.ownership = OtherServer(echoes.events, serves=serves)
+    return echoes
+
+
+def test_a_server_that_shares_its_stores_serves_when_it_is_told_to() -> None:
+    async def work() -> None:
+        echoes = shared(serves=False)
+        async with Server(options(account("A", SOME)), account_services=echoes) as server:
+            assert echoes.events == ["begin n"]
+            assert await asked(server, "a") == "nobody"
+            await echoes.ownership.accounts.open()
+            assert await asked(server, "a") == "A"
+            echoes.ownership.accounts.abandon()
+            assert await asked(server, "a") == "nobody"
+            change_options(server, options(account("A", SOME), account("B", SOME)))
+            await echoes.ownership.accounts.open()
+            assert await asked(server, "b") == "B"
+            assert server.info["jetstream"] is True
+        assert echoes.events == [
+            *("begin n", "open n", "add A", "ready", "remove A", "close at once"),
+            *("open n", "add A", "add B", "ready", "end", "stop B", "stop A", "close"),
+        ]
+
+    run(work())
+
+
+def test_accounts_are_served_before_the_first_client_by_who_serves_from_the_start() -> None:
+    async def work() -> None:
+        async with Server(options(account("A", SOME)), account_services=shared(serves=True)) as server:
+            assert await asked(server, "a") == "A"
+
+    run(work())
+
+
+def test_a_start_does_not_wait_for_ever_for_who_serves(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "OWNER_LOOK", 0.01)
+
+    async def work() -> None:
+        echoes = shared(serves=False)
+        echoes.ownership.is_known = False
+        async with Server(options(account("A", SOME)), account_services=echoes) as server:
+            assert await asked(server, "a") == "nobody"
+
+    run(work())
+    assert "It is not known yet which server has the streams" in caplog.text
+
+
+def test_a_lame_duck_has_another_server_serve_before_its_clients_leave() -> None:
+    async def work() -> None:
+        echoes = shared(serves=True)
+        server = Server(options(account("A", SOME)), account_services=echoes)
+        await server.start()
+        await server.lame_duck()
+        assert echoes.events == [
+            *("begin n", "open n", "add A", "ready", "leave", "stop A", "remove A", "close"),
+            *("end", "close"),
+        ]
+
+    run(work())
+
+
+@pytest.mark.parametrize("transport", ["epoll", "asyncio"])
+def test_who_cannot_prove_that_it_serves_says_nothing_until_it_can(transport: str) -> None:
+    async def work() -> None:
+        echoes = shared(serves=True)
+        async with Server(
+            options(account("A", SOME)), account_services=echoes, transport=transport
+        ) as server:
+            (host,) = (each for each in server.hosts if each.account == "A")
+            assert await asked(server, "a") == "A"
+            echoes.ownership.is_proven = False
+            assert await asked(server, "a") == "nobody"
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            await reader.readline()
+            writer.write(b'CONNECT {"user":"a","pass":"p","verbose":false}\r\nSUB said 0\r\nPING\r\n')
+            assert await reader.readline() == b"PONG\r\n"
+            rang: list[int] = []
+            host.publish(b"said", b"of the past, or not")
+            host.call_later(0, lambda: rang.append(1))
+            writer.write(b"PING\r\n")
+            assert await reader.readline() == b"PONG\r\n"
+            assert not rang
+
+            echoes.ownership.is_proven = True
+
+            assert await reader.readline() == b"MSG said 0 19\r\n"
+            assert rang == [1]
+            assert await asked(server, "a") == "A"
+            writer.close()
 
     run(work())

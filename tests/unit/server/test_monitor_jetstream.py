@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
 from headrace.copying import ArchiveSnapshot
+from headrace.jetstream.leadership import ClusterPeer, Leadership, meta_cluster
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.gathered import at_once, in_steps, is_long
 from headrace.server.monitor.healthz import healthz
@@ -89,6 +90,9 @@ class Stats:
     api_errors: int = 1
     api_inflight: int = 0
     archive: ArchiveSnapshot | None = None
+    is_leader: bool = True
+    trouble: str = ""
+    meta_cluster: dict[str, Any] | None = None
 
 
 JETSTREAM = JetStreamOptions(
@@ -403,6 +407,53 @@ def test_queues_show_what_waits_for_the_disk_and_the_api() -> None:
 def test_jsz_of_a_server_without_jetstream_leads_nothing() -> None:
     with pytest.raises(QueryError, match=r"^filtered response: not leader$"):
         jsz(SampleSource(), {"leader-only": "1"})
+
+
+LED = Leadership("C", "S1", is_leader=False, peers=(ClusterPeer("S0", 7), ClusterPeer("S2", 9, lag=3)))
+
+
+def test_servers_with_one_bucket_are_shown_as_a_cluster() -> None:
+    """The ids are those that nats-server gives servers of these names."""
+    meta = meta_cluster(LED)
+    assert meta == {
+        "name": "C",
+        "leader": "S1",
+        "peer": "sQnRv29R",
+        "replicas": [
+            {"name": "S0", "current": True, "active": 7, "peer": "0x4EEN9y"},
+            {"name": "S2", "current": False, "active": 9, "lag": 3, "peer": "n2ha8Va6"},
+        ],
+        "cluster_size": 3,
+        "pending": 0,
+        "pending_requests": 0,
+        "pending_infos": 0,
+    }
+    document = jsz(source(meta_cluster=meta), {})
+    assert document["meta_cluster"] == meta
+    assert list(document).index("meta_cluster") == list(document).index("bytes") + 1
+    given = source(meta_cluster=meta)
+    assert varz(given.server(), {}, given.stats)["jetstream"]["meta"] == meta
+    assert "meta_cluster" not in jsz(source(), {})
+
+
+def test_only_the_leader_answers_who_asks_for_the_leader() -> None:
+    assert jsz(source(meta_cluster=meta_cluster(LED)), {"leader-only": "1"})["total"] == 2
+    with pytest.raises(QueryError, match="not leader"):
+        jsz(source(is_leader=False), {"leader-only": "1"})
+
+
+@pytest.mark.parametrize("query", [{}, {"account": "A", "stream": "X"}])
+def test_a_server_that_stands_by_is_well_as_long_as_it_follows(query: dict[str, str]) -> None:
+    follows = source(is_leader=False, meta_cluster=meta_cluster(LED))
+    assert healthz(follows, query) == (200, {"status": "ok"})
+    alone = source(is_leader=False, meta_cluster=meta_cluster(Leadership("C", "", is_leader=False)))
+    error = "JetStream has not established contact with a meta leader"
+    assert healthz(alone, query) == (503, {"status": "unavailable", "error": error})
+    assert healthz(alone, {**query, "js-server-only": "1"})[0] == 200
+    cut_off = source(is_leader=False, meta_cluster=meta_cluster(LED), trouble="no answer from the bucket")
+    assert healthz(cut_off, query) == (503, {"status": "unavailable", "error": "no answer from the bucket"})
+    leads = source(meta_cluster=meta_cluster(LED), trouble="no answer from the bucket")
+    assert healthz(leads, query)[0] == 503
 
 
 def test_archive_is_shown_where_streams_are_archived() -> None:

@@ -20,7 +20,7 @@ from headrace.log.store import MemoryStore
 from headrace.server.monitor import streaming
 from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.streaming import NotFoundError, channelsz, clientsz, serverz, storez
-from headrace.streaming.service import StreamingService
+from headrace.streaming.service import OpenStore, StreamingService
 from headrace.streaming.snapshot import (
     ChannelSnapshot,
     ChannelSubscriptionSnapshot,
@@ -346,7 +346,7 @@ def test_service_that_streams_is_found_among_the_servers() -> None:
 
 def new_service() -> StreamingService:
     return StreamingService(
-        StreamingOptions(), MemoryStore(), InlineCommitter(), logging.getLogger("headrace")
+        StreamingOptions(), lambda: OpenStore(MemoryStore(), InlineCommitter()), logging.getLogger("headrace")
     )
 
 

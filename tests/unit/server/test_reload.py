@@ -14,6 +14,7 @@ import pytest
 
 from harness.wire import Wire
 from headrace.conf.binding import load_options
+from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.options import Options
 from headrace.core.accounts import all_accounts
 from headrace.engine.reasons import CloseReason
@@ -80,8 +81,9 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_every_option_is_taken_over_by_a_step_or_needs_a_restart() -> None:
     ways = {option: key.reload for option, key in Options.KEYS.items()}
+    in_blocks = {key.reload for key in BucketOptions.KEYS.values()}
 
-    assert set(ways.values()) == reload._STEPS.keys()
+    assert {*ways.values(), *in_blocks} == reload._STEPS.keys()
     assert ways["port"] == ""
     assert ways["max_payload"] == "client limits"
 

@@ -38,7 +38,7 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
 )
 from headrace.server.loop import PollerLoop, run_in_poller
-from headrace.streaming.service import StreamingService
+from headrace.streaming.service import OpenStore, StreamingService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -680,7 +680,8 @@ class Stan:
 
 
 def streaming(committer: Any) -> StreamingService:
-    return StreamingService(StreamingOptions(), MemoryStore(), committer, logging.getLogger(LOGGER))
+    opened = OpenStore(MemoryStore(), committer)
+    return StreamingService(StreamingOptions(), lambda: opened, logging.getLogger(LOGGER))
 
 
 async def talk(server: Server) -> None:

@@ -33,7 +33,7 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from headrace.streaming.service import StreamingService
+from headrace.streaming.service import OpenStore, StreamingService
 from headrace.subjects.grammar import is_valid_subject, matches
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from headrace.log.committer import Committer
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
+    from headrace.streaming.tenure import Tenure
 
     Answer = TypeVar("Answer", ConnectResponse, PubAck, SubscriptionResponse, CloseResponse, PingResponse)
 
@@ -169,6 +170,7 @@ class ManualHost:
 class HeldCommitter:
     """Commits when a test says so; what was asked for later is not committed with it."""
 
+    syncs = True
     marks = None
 
     def __init__(self) -> None:
@@ -230,12 +232,20 @@ class World:
     def _new_service(self) -> StreamingService:
         return StreamingService(
             self.options,
-            self.store,
-            self.committer,
+            self._take,
             logging.getLogger("headrace.test.streaming"),
             on_conflict=self.conflicts.append,
-            acquire=self.acquire,
         )
+
+    def _take(self) -> OpenStore | None:
+        return OpenStore(self.store, self.committer) if self.acquire() else None
+
+    @property
+    def tenure(self) -> Tenure:
+        """The service's, which has one."""
+        tenure = self.service._tenure
+        assert tenure is not None
+        return tenure
 
     def start(self) -> None:
         host: Host = self.host
@@ -327,14 +337,21 @@ class World:
     ) -> list[bytes]:
         """Publishes all in one tick; returns the acknowledgements' errors."""
         reply = self.name("ack")
-        guids = [b"g%d" % number for number in range(len(bodies))]
-        for guid, body in zip(guids, bodies, strict=True):
-            message = PubMsg(client_id, guid, channel, data=body, conn_id=conn_id)
-            self.send(b"_STAN.pub.test-cluster." + channel, message.encode(), reply)
+        guids = self.publish_to(channel, reply, *bodies, client_id=client_id, conn_id=conn_id)
         self.settle()
         acks = [PubAck.decode(payload) for payload in self.take(reply)]
         assert sorted(ack.guid for ack in acks) == sorted(guids)
         return [ack.error for ack in acks]
+
+    def publish_to(
+        self, channel: bytes, reply: bytes, *bodies: bytes, client_id: bytes = b"me", conn_id: bytes = b""
+    ) -> list[bytes]:
+        """Publishes in the next tick; returns the guids."""
+        guids = [b"g%d" % number for number in range(len(bodies))]
+        for guid, body in zip(guids, bodies, strict=True):
+            message = PubMsg(client_id, guid, channel, data=body, conn_id=conn_id)
+            self.send(b"_STAN.pub.test-cluster." + channel, message.encode(), reply)
+        return guids
 
     def try_subscribe(
         self,

@@ -343,7 +343,7 @@ def test_incarnation_is_another_after_a_deletion_even_at_the_same_moment(world: 
 
 def test_incarnation_is_in_snapshots_of_the_state(world: World) -> None:
     before = created(world)
-    world.service._journal.snapshot_due = True
+    world.tenure._journal.snapshot_due = True
     world.connect(b"other")  # something to write
     assert world.store.open(STATE_LOG).state().first_sequence > 1
     world.restart()

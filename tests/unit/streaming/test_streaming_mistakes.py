@@ -34,12 +34,12 @@ def raising(*_arguments: object) -> Any:
 
 
 REQUESTS: Final[list[tuple[type, str, Callable[[World], bytes], type]]] = [
-    (ClientRegistry, "connect", lambda world: world.service._info.discovery, ConnectResponse),
-    (ClientRegistry, "ping", lambda world: world.service._info.discovery + b".pings", PingResponse),
-    (ClientRegistry, "close_request", lambda world: world.service._info.close, CloseResponse),
-    (Subscriptions, "subscribe", lambda world: world.service._info.subscribe, SubscriptionResponse),
-    (Subscriptions, "unsubscribe", lambda world: world.service._info.unsubscribe, SubscriptionResponse),
-    (Subscriptions, "close", lambda world: world.service._info.sub_close, SubscriptionResponse),
+    (ClientRegistry, "connect", lambda world: world.tenure._info.discovery, ConnectResponse),
+    (ClientRegistry, "ping", lambda world: world.tenure._info.discovery + b".pings", PingResponse),
+    (ClientRegistry, "close_request", lambda world: world.tenure._info.close, CloseResponse),
+    (Subscriptions, "subscribe", lambda world: world.tenure._info.subscribe, SubscriptionResponse),
+    (Subscriptions, "unsubscribe", lambda world: world.tenure._info.unsubscribe, SubscriptionResponse),
+    (Subscriptions, "close", lambda world: world.tenure._info.sub_close, SubscriptionResponse),
 ]
 
 
@@ -69,7 +69,7 @@ def test_administrator_is_answered(verb: bytes, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(Administration, method, raising)
     world = World()
     world.host.mistakes = []
-    subject = ADMIN.encode() + world.service._info.cluster_id + b"." + verb
+    subject = ADMIN.encode() + world.tenure._info.cluster_id + b"." + verb
     more = {"client_id": "c", "durable": "d"} if verb == b"adopt" else {}
     world.send(subject, json.dumps({"channel": "a", **more}).encode(), b"in")
     world.settle()
@@ -87,7 +87,7 @@ def test_reader_of_a_replay_is_told(part: type, method: str, monkeypatch: pytest
     world.connect()
     world.publish(b"a", b"x")
     world.host.mistakes = []
-    world.send(REPLAY.encode() + world.service._info.cluster_id, b'{"channel":"a"}', b"in")
+    world.send(REPLAY.encode() + world.tenure._info.cluster_id, b'{"channel":"a"}', b"in")
     world.settle()
     world.advance(1)
 
@@ -99,9 +99,9 @@ def test_mistake_with_one_message_costs_no_other() -> None:
     world = World()
     world.connect()
     world.host.mistakes = []
-    subject = world.service._requests.subject
+    subject = world.tenure._requests.subject
     sid = next(sid for sid, one in world.host.subscriptions.items() if one == subject)
-    world.service._routes[sid] = raising
+    world.tenure.routes[sid] = raising
     world.send(subject.replace(b"*", b"1"), b"")
     assert world.publish(b"a", b"x") == [b""]
     assert len(world.host.mistakes) == 1

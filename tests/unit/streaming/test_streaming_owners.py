@@ -54,7 +54,7 @@ def test_another_user_cannot_take_the_id_of_a_client_that_does_not_answer(world:
     assert world.connect(conn_id=b"other", alive=False).error == error_texts.CLIENT_REGISTERED
     world.host.user = ALICE
     request = ConnectRequest(b"me", b"_HB.me", 1, b"again", 5, 3).encode()
-    world.send(world.service._info.discovery, request, b"in")
+    world.send(world.tenure._info.discovery, request, b"in")
     world.settle()
     world.advance(DUP_CID_TIMEOUT + 1)
     assert [ConnectResponse.decode(one).error for one in world.take(b"in")] == [b""]
@@ -80,7 +80,7 @@ def test_whose_it_is_outlasts_a_restart(world: World) -> None:
 
 
 def test_another_user_cannot_subscribe_or_unsubscribe_for_a_client(world: World) -> None:
-    server = world.service._info
+    server = world.tenure._info
     asked = SubscriptionRequest(b"me", b"c", b"", b"in.me", 10, 30, b"d").encode()
     told = world.request(server.subscribe, asked, SubscriptionResponse)
     assert told.error == b""

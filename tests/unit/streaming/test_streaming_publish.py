@@ -312,14 +312,14 @@ def test_turn_ends_with_the_round_that_left_nothing(world: World, monkeypatch: p
     """It appends, and serves what the commit made visible; none after it looks that there is no more."""
     sub = world.subscribe(b"foo")
     rounds = 0
-    run = world.service._deliverer.run
+    run = world.tenure._deliverer.run
 
     def count() -> None:
         nonlocal rounds
         rounds += 1
         run()
 
-    monkeypatch.setattr(world.service._deliverer, "run", count)
+    monkeypatch.setattr(world.tenure._deliverer, "run", count)
     assert _publish(world, PubMsg(b"me", b"g", b"foo", b"x")) == PubAck(b"g")
     assert world.sequences(sub) == [1]
     assert rounds == 1

@@ -266,7 +266,7 @@ def test_a_message_that_comes_back_in_the_same_turn_is_not_written_as_acknowledg
     world = World()
     world.connect()
     world.subscribe(b"foo")
-    (live,) = world.service._channels.all()[0].plain.values()
+    (live,) = world.tenure.channels.all()[0].plain.values()
     live.sent([1, 2], 10)
     assert live.forget(1)
     live.adopt(1, 20, 3)

@@ -217,7 +217,7 @@ def test_what_a_member_that_left_had_finished_is_not_sent_again(
     assert (world.sequences(first), world.sequences(second)) == ([1], [2])
     world.unsubscribe(second)
     if through_snapshot:
-        world.service._journal.snapshot_due = True
+        world.tenure._journal.snapshot_due = True
         world.connect(b"other")
     world.kill()
     world.publish(b"foo", b"3")

@@ -245,7 +245,7 @@ def test_what_is_not_durable_yet_is_not_replayed() -> None:
     world = World(committer=committer)
     committer.commit()
     world.host.receive(b"_STAN.discover.test-cluster", b"")
-    log = world.service._channels.get_or_create(b"a").log
+    log = world.tenure.channels.get_or_create(b"a").log
     log.append([NewMessage(b"a", b"not synced")])
 
     assert replayed(world, channel="a") == []
@@ -434,7 +434,7 @@ def test_reader_that_is_gone_ends_its_replay(long_channel: World) -> None:
     world.advance(1)
 
     assert len(world.host.headed) <= replaying.TURN_MESSAGES
-    assert len(world.service.replays) == 0
+    assert len(world.tenure.replays) == 0
 
 
 def test_more_replays_than_there_may_be_are_refused(
@@ -590,7 +590,7 @@ def test_channel_that_is_deleted_on_the_way_ends_its_replay(long_channel: World)
 
 def test_storage_error_ends_the_replay_and_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(world, channel="orders.eu")
-    log = world.service._channels.get_or_create(b"orders.eu").log
+    log = world.tenure.channels.get_or_create(b"orders.eu").log
 
     def fail(*_arguments: object, **_options: object) -> None:
         raise StorageError("input/output error")

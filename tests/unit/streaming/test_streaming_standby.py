@@ -9,14 +9,16 @@ import pytest
 from stan_harness import DISCOVER, World
 
 from headrace.conf.streaming_options import StreamingOptions
-from headrace.errors import LogClosed, StartError, StorageError
-from headrace.log.store import FileStore, MemoryStore, SharedStore
+from headrace.errors import StartError, StorageError, StoreLocked
+from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.stan import ConnectRequest, CtrlMsg, CtrlType
 from headrace.streaming.standby import HEARTBEAT_S, SILENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from headrace.streaming.service import OpenStore
 
 SUBJECT = b"_STAN.ft.test-cluster.g"
 OPTIONS = StreamingOptions(ft_group="g", store_type="FILE")
@@ -122,18 +124,23 @@ def test_what_is_no_heartbeat_does_not(lock: Lock, payload: bytes) -> None:
 
 
 def test_messages_of_the_one_before_are_there(tmp_path: Path) -> None:
-    def shared() -> SharedStore:
-        return SharedStore(lambda: FileStore(tmp_path))
+    class Shared(World):
+        """A server whose store is taken when no other one has it."""
 
-    first, second = shared(), shared()
-    one = World(OPTIONS, store=first, acquire=first.acquire)
-    two = World(OPTIONS, store=second, acquire=second.acquire)
+        def _take(self) -> OpenStore | None:
+            try:
+                self.store = FileStore(tmp_path)
+            except StoreLocked:
+                return None
+            return super()._take()
+
+    one, two = Shared(OPTIONS), Shared(OPTIONS)
     one.connect()
     one.publish(b"foo", b"x", b"y")
     assert (state(one), state(two)) == ("FT_ACTIVE", "FT_STANDBY")
 
     one.service.stop()
-    first.close()
+    one.store.close()
     two.advance(SILENCE_S)
 
     assert state(two) == "FT_ACTIVE"
@@ -141,7 +148,7 @@ def test_messages_of_the_one_before_are_there(tmp_path: Path) -> None:
     shown = two.service.snapshot_channel("foo")
     assert shown is not None
     assert shown.last_seq == 3
-    second.close()
+    two.store.close()
 
 
 def test_a_store_that_cannot_be_used_is_said_once_and_tried_on(
@@ -187,20 +194,3 @@ def test_a_stop_ends_the_waiting(lock: Lock, caplog: pytest.LogCaptureFixture) -
     world.advance(10)
 
     assert (lock.tries, state(world)) == (1, "SHUTDOWN")
-
-
-def test_shared_store_is_closed_to_who_has_not_taken_it(tmp_path: Path) -> None:
-    holder = FileStore(tmp_path)
-    store = SharedStore(lambda: FileStore(tmp_path))
-
-    assert not store.acquire()
-    for use in (store.names, lambda: store.open(b"a"), lambda: store.remove(b"a")):
-        with pytest.raises(LogClosed, match="has not been acquired"):
-            use()
-    holder.close()
-    assert store.acquire()
-    assert store.acquire()
-    store.open(b"a")
-    assert store.names() == [b"a"]
-    assert store.remove(b"a")
-    store.close()

@@ -3,7 +3,8 @@ means.
 
 - `request` is one request from its bytes to its answer; `contexts` is what rules are told of an account,
   `infos` the StreamInfo and ConsumerInfo of answers, `paging` cuts lists into parts.
-- `streams`, `consumers`, `messages`, `backup` and `account` have the requests about each.
+- `streams`, `consumers`, `messages`, `backup` and `account` have the requests about each; `leaders` those
+  about the servers that lead and have them.
 
 Never here: the rules of configurations, or what a stream or a consumer does.
 """

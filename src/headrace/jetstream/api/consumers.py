@@ -108,7 +108,7 @@ def _check_filter(config: ConsumerConfig, in_subject: str) -> None:
 
 
 def _create(request: Request, asked: ConsumerRequest, config: ConsumerConfig) -> None:
-    if config.num_replicas > 1:
+    if config.num_replicas > 1 and not request.account.settings.allows_replicas:
         raise ApiError(10074)
     stream = request.stream(asked.stream_name)
     headers = b""
@@ -202,7 +202,8 @@ def _free_name(stream: Stream) -> str:
 def info(request: Request) -> None:
     request.check_empty()
     check_level(request.headers)
-    request.answer(consumer_info(request.consumer(), with_version=True))
+    consumer = request.consumer()
+    request.answer_when_stored(consumer_info(consumer, with_version=True), [consumer.stream])
 
 
 def names(request: Request) -> None:
@@ -214,8 +215,10 @@ def names(request: Request) -> None:
 
 def details(request: Request) -> None:
     asked = request.decode(ConsumersRequest, optional=True)
-    fields, part = paging.page(_public(request.stream()), asked.offset, paging.DETAILS)
-    request.answer({**fields, "consumers": [consumer_info(consumer) for consumer in part]})
+    stream = request.stream()
+    fields, part = paging.page(_public(stream), asked.offset, paging.DETAILS)
+    fields["consumers"] = [consumer_info(consumer) for consumer in part]
+    request.answer_when_stored(fields, [stream])
 
 
 def _public(stream: Stream) -> list[Consumer]:

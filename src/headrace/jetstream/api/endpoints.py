@@ -1,44 +1,24 @@
 """The endpoints of the API: from the name in a subject to the request's function.
 
-What a request does is said by the modules beside this one; requests that mean something in a cluster only are
-refused here, as a server that stands alone does. Source: JetStream specification, 1.
+What a request does is said by the modules beside this one. Source: JetStream specification, 1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.api import account, backup, consumers, messages, streams
-from headrace.jetstream.api.request import Endpoint
-from headrace.protocol.jetstream.errors import ApiError
+from headrace.jetstream.api import account, backup, consumers, leaders, messages, streams
 
 if TYPE_CHECKING:
-    from headrace.jetstream.api.request import Request
+    from headrace.jetstream.api.request import Endpoint
 
-
-def _refuse(_request: Request) -> None:
-    """Refuse a request that only a cluster of JetStream servers can do. Raises: ApiError."""
-    raise ApiError(10010)
-
-
-def _of_cluster(kind: str, names: int) -> Endpoint:
-    return Endpoint(kind, _refuse, names, names, checks_level=False)
-
-
-_OF_CLUSTERS: Final = {
-    b"STREAM.LEADER.STEPDOWN": _of_cluster("stream_leader_stepdown", 1),
-    b"CONSUMER.LEADER.STEPDOWN": _of_cluster("consumer_leader_stepdown", 2),
-    b"STREAM.PEER.REMOVE": _of_cluster("stream_remove_peer", 1),
-    b"STREAM.PEER.EVACUATE": _of_cluster("stream_evacuate_peer", 1),
-    b"STREAM.CANCEL_MOVE": _of_cluster("stream_cancel_move", 1),
-}
 
 ENDPOINTS: Final[dict[bytes, Endpoint]] = {
     **account.ENDPOINTS,
     **streams.ENDPOINTS,
     **messages.ENDPOINTS,
     **consumers.ENDPOINTS,
-    **_OF_CLUSTERS,
+    **leaders.ENDPOINTS,
     **backup.ENDPOINTS,
 }
 """The endpoints by the request's name: what stands between `$JS.API.` and the names of its stream and

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.jetstream.leadership import cluster_info
 from headrace.protocol.jetstream.levels import with_server
 from headrace.protocol.jetstream.responses import stream_config
 from headrace.protocol.rfc3339 import short_time
@@ -37,7 +38,9 @@ def stream_info(
     }
     if domain and account.domain:
         info["domain"] = account.domain
-    if leader:
+    if account.settings.leadership is not None:
+        info["cluster"] = cluster_info(account.settings.leadership())
+    elif leader:
         info["cluster"] = {"leader": account.settings.server_name}
     info |= stream.sourcing.info()
     info["ts"] = short_time(account.turns.now_ns())
@@ -46,6 +49,10 @@ def stream_info(
 
 def consumer_info(consumer: Consumer, *, with_version: bool = False) -> dict[str, Any]:
     info: dict[str, Any] = consumer.info()
+    leadership = consumer.account.settings.leadership
+    if leadership is not None:
+        told_at = info.pop("ts")
+        info |= {"cluster": cluster_info(leadership()), "ts": told_at}
     if with_version:
         shown = info["config"]
         shown["metadata"] = with_server(shown.get("metadata", {}), consumer.account.settings.version)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.jetstream.api.request import Endpoint
 from headrace.jetstream.stream import gets
+from headrace.log.blocking import NotHere, without_waiting
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.requests import MessageDeleteRequest, MessageGetRequest, is_empty
 from headrace.protocol.jetstream.times import to_ns
@@ -26,14 +27,29 @@ def get(request: Request) -> None:
     asked = request.decode(MessageGetRequest)
     if not _is_one_question(asked):
         raise ApiError(10003)
-    message = gets.get(
-        request.stream(),
-        asked.seq,
-        last_for=asked.last_by_subj,
-        next_for=asked.next_by_subj,
-        start_ns=None if asked.start_time is None else to_ns(asked.start_time),
-    )
-    request.answer({"message": _fields(message, headers=not asked.no_hdr)})
+    stream = request.stream()
+    try:
+        with without_waiting():
+            message = gets.find(
+                stream,
+                sequence=asked.seq,
+                last_for=asked.last_by_subj.encode(),
+                next_for=asked.next_by_subj.encode(),
+                start_ns=None if asked.start_time is None else to_ns(asked.start_time),
+            )
+    except NotHere as absent:
+        stream.account.turns.when_here(absent, request.handle)
+        return
+
+    def answer() -> None:
+        if message is None:
+            raise ApiError(10037)
+        request.answer({"message": _fields(message, headers=not asked.no_hdr)})
+
+    if gets.told_by(stream, message) <= stream.visible:
+        answer()
+    else:
+        request.after_commit(stream.log, answer, 10051)
 
 
 def _is_one_question(asked: MessageGetRequest) -> bool:
@@ -70,7 +86,7 @@ def delete(request: Request) -> None:
         request.refuse(error, is_error=stream.config.sealed or stream.config.deny_delete)
         return
     request.account.touch(stream)
-    request.answer({"success": True})
+    request.after_commit(stream.log, lambda: request.answer({"success": True}), 10057)
 
 
 ENDPOINTS: Final = {

@@ -19,12 +19,14 @@ from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_
 from headrace.protocol.jetstream.responses import TYPE_PREFIX, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.ports import StreamView
     from headrace.jetstream.stream.stream import Stream
+    from headrace.log.port import MessageLog
 
 Fields = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -167,6 +169,36 @@ class Request:
             self.refuse(ApiError(err_code, err=str(error)))
 
         self.account.journal.after_commit(partial(self.guarded, committed))
+
+    def after_commit(self, log: MessageLog, answer: Callable[[], object], err_code: int) -> None:
+        """Call `answer` when all that was done to a log so far is durable; refuse with `err_code` when it
+        cannot be.
+        """
+
+        def committed(error: LogError | None) -> None:
+            if error is not None:
+                raise ApiError(err_code, err=str(error))
+            answer()
+
+        self.account.commit(log, partial(self.guarded, committed))
+
+    def answer_when_stored(self, fields: Fields, streams: Iterable[StreamView]) -> None:
+        """Answer when all messages that these streams have now are durable, so that none that is told of can
+        go with this server; refuse with 10051 when they cannot be.
+        """
+        logs = [stream.log for stream in streams if stream.visible < stream.last_sequence]
+        waited_for = len(logs)
+        if not waited_for:
+            self.answer(fields)
+
+        def stored() -> None:
+            nonlocal waited_for
+            waited_for -= 1
+            if not waited_for:
+                self.answer(fields)
+
+        for log in logs:
+            self.after_commit(log, stored, 10051)
 
     def _send(self, body: bytes, headers: bytes, *, failed: bool) -> None:
         if self._is_answered:

@@ -69,7 +69,7 @@ def info(request: Request) -> None:
             listed["offset"] = max(asked.offset, 0)
             if part:
                 fields["state"]["subjects"] = {subject: totals[subject] for subject in part}
-    request.answer({**listed, **fields})
+    request.answer_when_stored({**listed, **fields}, [stream])
 
 
 def names(request: Request) -> None:
@@ -87,7 +87,7 @@ def details(request: Request) -> None:
     broken = request.account.broken
     if broken:
         fields |= {"missing": sorted(broken), "offline": broken}
-    request.answer(fields)
+    request.answer_when_stored(fields, part)
 
 
 def _matching(account: AccountJetStream, subject: str) -> list[Stream]:
@@ -122,7 +122,8 @@ def purge(request: Request) -> None:
     stream = request.stream()
     purged = stream.removal.purge(asked.filter, up_to=asked.seq, keep=asked.keep)
     request.account.touch(stream)
-    request.answer({"success": True, "purged": purged})
+    answer = {"success": True, "purged": purged}
+    request.after_commit(stream.log, lambda: request.answer(answer), 10110)
 
 
 ENDPOINTS: Final = {

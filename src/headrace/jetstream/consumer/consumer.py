@@ -211,7 +211,8 @@ class Consumer:
     def stop(self, reason: str = "") -> None:
         """Stop the delivery.
 
-        Clients that wait are told the reason: the server ends ("shutdown"), or the consumer is deleted.
+        Clients that wait are told the reason: the server ends ("shutdown"), another one goes on
+        ("leadership"), or the consumer is deleted.
         """
         if self.stopped:
             return

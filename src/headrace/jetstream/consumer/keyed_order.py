@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import MessageDamaged
 from headrace.jetstream.consumer.port import Outcome
 from headrace.jetstream.consumer.serving import PAGE_BYTES, PAGE_MESSAGES
+from headrace.log.blocking import without_waiting
 from headrace.subjects.grammar import tokens
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class KeyedOrder:
             return Outcome.END
         if len(consumer.tracker.state.held) >= MOST_PASSED_OVER:
             return Outcome.FULL
-        page = stream.log.read_from(
-            tracker.position, filters=consumer.filters, max_messages=PAGE_MESSAGES, max_bytes=PAGE_BYTES,
-            up_to=stream.visible + 1,
-        )  # fmt: skip
+        with without_waiting():
+            page = stream.log.read_from(
+                tracker.position, filters=consumer.filters, max_messages=PAGE_MESSAGES, max_bytes=PAGE_BYTES,
+                up_to=stream.visible + 1,
+            )  # fmt: skip
         blocked = {self._keys[sequence] for sequence in consumer.tracker.state.held}
         for place, message in enumerate(page.messages):
             if consumer.tracker.is_full or len(consumer.tracker.state.held) >= MOST_PASSED_OVER:
@@ -73,7 +75,7 @@ class KeyedOrder:
                 self._keys[message.sequence] = key
                 tracker.hold(message.sequence)
                 continue
-            outstanding = consumer.num_pending()
+            outstanding = self._serving.outstanding()
             outcome = self._serving.send_one(page.messages, place, 1, outstanding - 1, now)
             if outcome is not Outcome.MORE:
                 return outcome
@@ -93,7 +95,7 @@ class KeyedOrder:
                 return Outcome.FULL
             page = self._serving.read_one(sequence)
             if page is not None:
-                outcome = self._serving.send_one(page.messages, 0, 1, consumer.num_pending() - 1, now)
+                outcome = self._serving.send_one(page.messages, 0, 1, self._serving.outstanding() - 1, now)
                 if outcome is not Outcome.MORE:
                     return outcome
                 self._note(sequence, key, now)

@@ -117,7 +117,8 @@ class DeliveryStrategy(Protocol[R]):
     def stop(self, reason: str) -> None:
         """Stop the delivery.
 
-        Clients that wait are told that the server ends ("shutdown"), or else that the consumer is deleted.
+        Clients that wait are told that the server ends ("shutdown"), that another one goes on ("leadership"),
+        or else that the consumer is deleted.
         """
 
     def inactivity(self) -> Watch: ...

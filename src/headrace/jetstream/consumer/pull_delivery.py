@@ -76,6 +76,8 @@ class PullDelivery:
             return
         if reason == "shutdown":
             self._pulls.release("409 Server Shutdown", told=True)
+        elif reason == "leadership":
+            self._pulls.release("409 Leadership Change")
         else:
             self._pulls.release("409 Consumer Deleted")
         self.groups.stop()

@@ -71,13 +71,14 @@ class ConsumerContext(Struct):
         for_all = self.tiers.by_name.get(UNTIERED)
         if for_all is not None:
             return for_all
-        selected = self.tiers.select(_replicas(config, self.stream))
+        selected = self.tiers.select(replicas(config, self.stream))
         if selected is None:
             raise ApiError(10120)
         return selected[1]
 
 
-def _replicas(config: ConsumerConfig, stream: StreamConfig) -> int:
+def replicas(config: ConsumerConfig, stream: StreamConfig) -> int:
+    """Return the number of replicas that a consumer has: by itself, or as its stream."""
     if config.num_replicas == 0 and not config.durable_name and stream.retention is RetentionPolicy.LIMITS:
         return 1
     return min(config.num_replicas or stream.num_replicas, stream.num_replicas)

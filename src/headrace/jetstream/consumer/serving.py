@@ -13,9 +13,11 @@ from headrace.engine.jetstream import deliver
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.consumer.port import Outcome
+from headrace.log.blocking import NotHere, without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
     from headrace.engine.jetstream import Publications
     from headrace.engine.messages import Messages
@@ -38,6 +40,8 @@ class Serving:
         self._prefix = consumer.ack_prefix
         self.skips: list[int] = []
         """Newest first: what is left of the last messages of the subjects that it begins with."""
+        self._awaited: Future[None] | None = None
+        """The arrival of bytes that wakes this consumer."""
         self.resume_at = 0
         """The sequence that follows on the skips."""
 
@@ -100,6 +104,11 @@ class Serving:
 
     def _unreadable(self, error: LogError) -> Outcome:
         consumer = self._consumer
+        if isinstance(error, NotHere):
+            if error.arrival is not self._awaited:
+                self._awaited = error.arrival
+                consumer.account.turns.when_here(error, consumer.wake)
+            return Outcome.LATER
         consumer.account.note.error(
             "JetStream stream '%s > %s' could not be read: %s",
             consumer.account.name, consumer.stream.name, error,
@@ -119,7 +128,7 @@ class Serving:
         sequence, deliveries = found
         try:
             page = self.read_one(sequence)
-            outstanding = consumer.num_pending()
+            outstanding = self.outstanding()
         except LogError as error:
             consumer.redelivery.put_back(sequence)
             return self._unreadable(error)
@@ -138,10 +147,16 @@ class Serving:
     def read_one(self, sequence: int) -> Page | None:
         """The page of one message; None when it is not there or cannot be read. Raises: LogError."""
         consumer = self._consumer
-        page = consumer.stream.log.read_from(sequence, max_messages=1, up_to=sequence + 1)
+        with without_waiting():
+            page = consumer.stream.log.read_from(sequence, max_messages=1, up_to=sequence + 1)
         if page.damaged:
             consumer.account.note.error("message %d cannot be read", sequence)
         return page if page.messages else None
+
+    def outstanding(self) -> int:
+        """Count what is still to be delivered for the first time. Raises: LogError."""
+        with without_waiting():
+            return self._consumer.num_pending()
 
     # -- new messages ----------------------------------------------------------------------------------
 
@@ -154,7 +169,7 @@ class Serving:
             sequence = self.skips[-1]
             page = self.read_one(sequence)
             if page is not None:
-                outcome = self.send_one(page.messages, 0, 1, consumer.num_pending() - 1, now)
+                outcome = self.send_one(page.messages, 0, 1, self.outstanding() - 1, now)
                 if outcome is not Outcome.MORE:
                     return outcome
                 self.sent_new_one(sequence, now)
@@ -175,19 +190,21 @@ class Serving:
             room = min(room, max(receiver.missing, 1))
         if not consumer.pace.is_free:
             room = 1
-        page = stream.log.read_from(
-            start,
-            filters=consumer.filters,
-            max_messages=room,
-            max_bytes=consumer.delivery.room(),
-            up_to=stream.visible + 1,
-        )
+        with without_waiting():
+            page = stream.log.read_from(
+                start,
+                filters=consumer.filters,
+                max_messages=room,
+                max_bytes=consumer.delivery.room(),
+                up_to=stream.visible + 1,
+            )
         count = len(page.messages)
         if not count:
             tracker.next_sequence = max(page.next_sequence, start)
             return Outcome.MORE if tracker.next_sequence <= stream.visible else Outcome.END
         whole = page.next_sequence > stream.last_sequence
-        outstanding = count if whole else consumer.pending_counter.count(start)
+        with without_waiting():
+            outstanding = count if whole else consumer.pending_counter.count(start)
         if receiver is None:
             outcome, sent = self._share(page.messages, outstanding, now)
         else:

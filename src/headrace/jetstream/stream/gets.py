@@ -2,15 +2,25 @@
 
 Most direct gets of one message are answered in compiled code (`headrace.engine.direct_gets`). Here is what
 all of them mean, and the answer to those that it leaves. Many messages with one request are `direct_gets`'.
+An answer waits until what it tells is durable: else a crash could take back what somebody has seen.
 Source: JetStream specification, 1 and 7; order of checks and texts compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import MessageDamaged
-from headrace.jetstream.stream.direct_gets import answered, send_batch, send_last
+from headrace.jetstream.stream.direct_gets import (
+    NOT_FOUND,
+    answered,
+    resume,
+    send_batch,
+    send_durable,
+    send_last,
+)
+from headrace.log.blocking import NotHere, without_waiting
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.requests import MessageGetRequest, decode
@@ -21,7 +31,6 @@ if TYPE_CHECKING:
     from headrace.jetstream.ports import StreamView
     from headrace.log.port import StoredMessage
 
-_NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
 _EMPTY: Final = b"NATS/1.0 408 Empty Request\r\n\r\n"
 _BAD: Final = b"NATS/1.0 408 Bad Request\r\n\r\n"
 _MALFORMED: Final = b"NATS/1.0 408 Malformed Request\r\n\r\n"
@@ -51,21 +60,9 @@ def find(
         return None
 
 
-def get(
-    stream: StreamView,
-    sequence: int = 0,
-    *,
-    last_for: str = "",
-    next_for: str = "",
-    start_ns: int | None = None,
-) -> StoredMessage:
-    """One message, as MSG.GET asks for it. Raises: ApiError 10037, StorageError."""
-    message = find(
-        stream, sequence=sequence, last_for=last_for.encode(), next_for=next_for.encode(), start_ns=start_ns
-    )
-    if message is None:
-        raise ApiError(10037)
-    return message
+def told_by(stream: StreamView, message: StoredMessage | None) -> int:
+    """Return the sequence up to which all is to be durable before a get is answered with what it found."""
+    return stream.last_sequence if message is None else message.sequence
 
 
 def _next(stream: StreamView, sequence: int, subject: bytes) -> StoredMessage | None:
@@ -99,10 +96,12 @@ def direct_get(stream: StreamView, delivery: Delivery, subject: bytes = b"") -> 
         _answer(stream, delivery, subject)
     except _Refused as refused:
         stream.account.publish(delivery.reply, b"", headers=refused.status)
+    except NotHere as absent:
+        resume(stream, absent, partial(direct_get, stream, delivery, subject))
 
 
 def _answer(stream: StreamView, delivery: Delivery, subject: bytes) -> None:
-    """Send what was asked for. Raises: _Refused."""
+    """Send what was asked for. Raises: _Refused, NotHere before anything is sent, LogError."""
     if asks_too_much(delivery.headers):
         raise _Refused(_LEVEL)
     if subject and not delivery.payload:
@@ -125,7 +124,8 @@ def _answer(stream: StreamView, delivery: Delivery, subject: bytes) -> None:
         send_batch(
             stream,
             delivery.reply,
-            sequence=request.seq if start_ns is None else stream.log.sequence_at(max(start_ns, 0)),
+            sequence=request.seq,
+            start_ns=start_ns,
             next_for=request.next_by_subj.encode(),
             batch=request.batch,
             max_bytes=max(request.max_bytes, 0),
@@ -188,8 +188,10 @@ def _send_one(
     start_ns: int | None = None,
     with_headers: bool = True,
 ) -> None:
-    message = find(stream, sequence=sequence, last_for=last_for, next_for=next_for, start_ns=start_ns)
+    with without_waiting():
+        message = find(stream, sequence=sequence, last_for=last_for, next_for=next_for, start_ns=start_ns)
     if message is None:
-        raise _Refused(_NOT_FOUND)
-    headers = answered(stream.name.encode(), message) if with_headers else b""
-    stream.account.publish(reply, message.payload, headers=headers)
+        answer = b"", NOT_FOUND
+    else:
+        answer = message.payload, answered(stream.name.encode(), message) if with_headers else b""
+    send_durable(stream, reply, [answer], told_by(stream, message))

@@ -535,7 +535,7 @@ class Ingest:
         for p in batch.notes.values():
             if p.page is not None:
                 p.page.refuse(p.origin_sequence, error)
-        self._in_turn(partial(self._refuse_all, batch, error))
+        self._in_turn(lambda failure: self._refuse_all(batch, _refused_after(failure, error)))
 
     def _refuse_all(self, batch: _Batch, error: ApiError) -> None:
         stream = self._stream
@@ -557,15 +557,23 @@ class Ingest:
         if p.page is not None:
             p.page.refuse(p.origin_sequence, error)
 
-        def answer() -> None:
-            self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
-            p.end(refusal)
+        def answer(failure: StorageError | None) -> None:
+            told = _refused_after(failure, refusal)
+            self._stream.answer(p.reply, pubacks.refusal(told, self._stream.name))
+            p.end(told)
 
         self._in_turn(answer)
 
-    def _in_turn(self, answer: Callable[[], None]) -> None:
-        """Publishers hear in the order of their messages: after those that wait for the disk."""
-        if not self._lane.unanswered:
-            answer()
+    def _in_turn(self, answer: Callable[[StorageError | None], None]) -> None:
+        """Publishers hear in the order of their messages: after those that wait for the disk. What these did
+        may be the reason of a refusal, so `answer` is told if it could not be made durable.
+        """
+        if not self._lane.unanswered and self._stream.visible >= self._stream.last_sequence:
+            answer(None)
         else:
-            self._effects.commit(self._stream.log, lambda _error: answer())
+            self._effects.commit(self._stream.log, answer)
+
+
+def _refused_after(failure: StorageError | None, error: ApiError) -> ApiError:
+    """Return why a message is refused, by its own `error` or since what came before it is not durable."""
+    return error if failure is None else ApiError(10077, err=str(failure))

@@ -83,8 +83,7 @@ def check_new_stream(config: StreamConfig, context: StreamContext, *, pedantic: 
     context.room.check_number(config)
     context.room.check_bytes(config)
     config = complete(config, context, pedantic=pedantic)
-    if config.num_replicas > 1:
-        raise ApiError(10074)
+    _check_cluster(config, context)
     known = context.streams.get(config.name)
     if known is not None:
         if not same_stream(known, config):
@@ -125,6 +124,7 @@ def check_stream_update(
     if old is None:
         raise ApiError(10059)
     new = complete(with_stream_level(new), context, pedantic=pedantic)
+    _check_cluster(new, context)
     _check_unchangeable(old, new)
     if new.sealed:
         new = replace(
@@ -141,9 +141,21 @@ def check_stream_update(
     return new
 
 
-def _check_unchangeable(old: StreamConfig, new: StreamConfig) -> None:
-    if new.num_replicas > 1:
+def _check_cluster(config: StreamConfig, context: StreamContext) -> None:
+    """Check that the servers that share the streams can have this one. Raises: ApiError.
+
+    Any number of replicas will do: the bucket has the stream whatever number of servers stands by. What is in
+    memory is in no bucket, and has one replica.
+    """
+    settings = context.room.settings
+    is_shared = settings.allows_replicas
+    if config.num_replicas > 1 and not (is_shared and config.storage is Storage.FILE):
         raise ApiError(10074)
+    if is_shared and not settings.is_in(config.placement):
+        raise ApiError(10005, err="no suitable peers for placement")
+
+
+def _check_unchangeable(old: StreamConfig, new: StreamConfig) -> None:
     if new.storage is not old.storage:
         raise invalid("stream configuration update can not change storage type")
     if new.retention is not old.retention and RetentionPolicy.WORKQUEUE in (old.retention, new.retention):

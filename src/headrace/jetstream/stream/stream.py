@@ -96,7 +96,7 @@ class Stream(StreamCounts):
         self.held = state.messages
         self.dedupe: Final = Dedupe(config.duplicate_window, log, account.now_ns)
         log.when_opened(self.dedupe.fill)
-        self.direct_gets: Final = DirectGets(config.name.encode())
+        self.direct_gets: Final = DirectGets(config.name.encode(), self)
         log.when_opened(self._read_directly)
         self.config = config
         self.acceptance: Final = Acceptance(CHECKS, Stored(self, account))

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headrace.protocol.jetstream import times
-from headrace.protocol.jetstream.configs import Action, ConsumerConfig, StreamConfig
+from headrace.protocol.jetstream.configs import Action, ConsumerConfig, Placement, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.go_decode import LARGEST, decode_leniently, decode_strictly, fields_of
 from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64, has_long_number
@@ -117,6 +117,22 @@ class MessageDeleteRequest(RequestBody, frozen=True):
 
     seq: Uint64 = 0
     no_erase: bool = False
+
+
+class StepDownRequest(RequestBody, frozen=True):
+    """The body of STREAM.LEADER.STEPDOWN and CONSUMER.LEADER.STEPDOWN, which may be missing."""
+
+    go_name: ClassVar[str] = "JSApiLeaderStepdownRequest"
+
+    placement: Placement | None = None
+
+
+class PeerRequest(RequestBody, frozen=True):
+    """The body of STREAM.PEER.REMOVE and STREAM.PEER.EVACUATE: the name of a server."""
+
+    go_name: ClassVar[str] = "JSApiStreamRemovePeerRequest"
+
+    peer: str = ""
 
 
 class PauseRequest(RequestBody, frozen=True):

@@ -3,9 +3,9 @@
 - `source` is the port to the server and the snapshots it answers with; `text` and `query` are the forms of
   answers and of requests, `access` decides who may read.
 - One module for each endpoint: `varz`, `connz`, `subsz`, `links` (routes, leaf nodes, gateways), `accountz`,
-  `accstatz`, `healthz`, `jsz`, `runtime`, `streaming`, `index`; `metrics` and `jetstream_metrics`
-  are the Prometheus text. `jetstream`, `archive` and `certificates` are used by several, `gathered` makes
-  long listings.
+  `accstatz`, `healthz`, `jsz`, `runtime`, `streaming`, `index`; `metrics`, `jetstream_metrics`
+  and `bucket_metrics` are the Prometheus text. `jetstream`, `archive`, `bucket` and `certificates` are used
+  by several, `gathered` makes long listings.
 - `aggregate` has the snapshots of several processes, `combining` makes one of them; `handlers` is the aiohttp
   application, `listener` its port.
 

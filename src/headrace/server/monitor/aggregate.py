@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.engine.route import RouteLink
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import (
         AccountSnapshot,
@@ -293,6 +294,9 @@ class Whole:
 
     def jetstream(self) -> JetStreamStats | None:
         return self._own.jetstream()
+
+    def buckets(self) -> Mapping[str, BucketStats]:
+        return self._own.buckets()
 
 
 # -- what an endpoint wants -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from headrace.server.monitor.source import ConnectionState
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats
     from headrace.server.monitor.source import (
         AccountSnapshot,
@@ -60,6 +61,9 @@ class GatheredSource:
 
     def jetstream(self) -> JetStreamStats | None:
         return self._source.jetstream()
+
+    def buckets(self) -> Mapping[str, BucketStats]:
+        return self._source.buckets()
 
 
 async def gathered(

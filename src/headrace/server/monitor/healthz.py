@@ -1,7 +1,8 @@
 """`/healthz`: one word for probes, with the reason when the word is not "ok".
 
 The query options and the texts are those of the Go server. What is looked at of JetStream: that its streams
-could be recovered and can be written to, and that what a request names is there.
+could be recovered and can be written to, and that what a request names is there. What is ours: buckets that
+cannot be used, or are too far behind; and how far they are where messages are acknowledged before.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.server.monitor import query as options
+from headrace.server.monitor.bucket import bucket_problem, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats, ShownAccount
     from headrace.server.monitor.source import MonitorSource
 
@@ -52,20 +55,16 @@ def healthz(source: MonitorSource, query: Mapping[str, str]) -> tuple[int, dict[
         found = _Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", error)
     if found is not None:
         return _document([found], with_details)
-    stats = source.jetstream()
-    if stats is None or server_only or enabled or enabled_only:
+    if server_only or enabled or enabled_only:
         return HTTPStatus.OK, {"status": "ok"}
-    missing = _missing(stats, account, stream, consumer)
-    if missing is not None:
-        return _document([missing], with_details)
+    buckets = source.buckets()
     broken = [
-        failure
-        for each in stats.accounts
-        if account in ("", each.name)
-        for failure in _broken(each)
-        if stream in ("", failure.what[1])
+        *_broken_buckets(buckets),
+        *_broken_jetstream(source.jetstream(), account, stream, consumer),
     ]
-    return _document(broken, with_details) if broken else (HTTPStatus.OK, {"status": "ok"})
+    if broken:
+        return _document(broken, with_details)
+    return HTTPStatus.OK, {"status": "ok", **promises(buckets)}
 
 
 def failure(document: Mapping[str, object]) -> str:
@@ -84,6 +83,15 @@ def _of_options(account: str, stream: str, consumer: str) -> _Failure | None:
             error = f'"{name}" must not be empty when checking {thing} health'
             return _Failure(HTTPStatus.BAD_REQUEST, "BAD_REQUEST", error)
     return None
+
+
+def _apart(stats: JetStreamStats) -> _Failure | None:
+    """Return the failure of a server that can neither serve streams nor follow the one that does."""
+    meta = stats.meta_cluster
+    if meta is None or ("leader" in meta and not stats.trouble):
+        return None
+    error = stats.trouble or "JetStream has not established contact with a meta leader"
+    return _Failure(_UNAVAILABLE, "JETSTREAM", error, "unavailable")
 
 
 def _missing(stats: JetStreamStats, account: str, stream: str, consumer: str) -> _Failure | None:
@@ -108,6 +116,33 @@ def _broken(account: ShownAccount) -> Iterator[_Failure]:
     for stream, reason in account.broken.items():
         error = f"JetStream stream '{account.name} > {stream}' could not be recovered: {reason}"
         yield _Failure(_UNAVAILABLE, "STREAM", error, "unavailable", (account.name, stream))
+
+
+def _broken_jetstream(
+    stats: JetStreamStats | None, account: str, stream: str, consumer: str
+) -> Iterator[_Failure]:
+    """Yield the failures of JetStream, of the account and stream that are named or of all."""
+    if stats is None:
+        return
+    apart = _apart(stats)
+    if apart is not None:
+        yield apart
+    if apart is not None or not stats.is_leader:  # what is asked for is at the leader
+        return
+    missing = _missing(stats, account, stream, consumer)
+    if missing is not None:
+        yield missing
+        return
+    for each in stats.accounts:
+        if account in ("", each.name):
+            yield from (found for found in _broken(each) if stream in ("", found.what[1]))
+
+
+def _broken_buckets(buckets: Mapping[str, BucketStats]) -> Iterator[_Failure]:
+    for service, stats in buckets.items():
+        problem = bucket_problem(service, stats)
+        if problem is not None:
+            yield _Failure(_UNAVAILABLE, "BUCKET", problem, "unavailable")
 
 
 def _document(failures: list[_Failure], with_details: bool) -> tuple[int, dict[str, object]]:

@@ -96,6 +96,18 @@ class JetStreamStats(Protocol):
         """Return the statistics of all accounts, by name."""
 
     @property
+    def is_leader(self) -> bool:
+        """True if this server has the streams; of several with the same bucket one has them."""
+
+    @property
+    def trouble(self) -> str:
+        """The reason why this server can neither serve nor follow who does; "": it does."""
+
+    @property
+    def meta_cluster(self) -> Document | None:
+        """The servers that can have the streams, as the Go server shows them; None where no other can."""
+
+    @property
     def archive(self) -> ArchiveStats | None:
         """Return how the archiving of the streams goes; None if they are not archived."""
 
@@ -166,6 +178,7 @@ def section(options: JetStreamOptions, stats: JetStreamStats, *, shows_directory
     return {
         "config": configuration(options, stats, shows_directory=shows_directory),
         "stats": statistics(stats),
+        **({} if stats.meta_cluster is None else {"meta": stats.meta_cluster}),
         "limits": limits(options),
     }
 

@@ -14,6 +14,7 @@ from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor import query as options
 from headrace.server.monitor.archive import archive_field
+from headrace.server.monitor.bucket import bucket_field
 from headrace.server.monitor.gathered import at_once
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
     offset, limit = options.integer(query, "offset"), options.integer(query, "limit")
     server, stats = source.server(), source.jetstream()
     head = {"server_id": server.server_id, "now": short_time(server.now_ns)}
+    runs = stats is not None and server.options.jetstream is not None
+    if wants_leader and not (runs and stats is not None and stats.is_leader):
+        raise options.QueryError("filtered response: not leader")
     if stats is None or server.options.jetstream is None:
-        if wants_leader:
-            raise options.QueryError("filtered response: not leader")
         return {**_NOTHING, **head, "disabled": True, **_totals(None, leads=False), "total": 0}
     document: Document = {
         **jetstream.statistics(stats),
@@ -77,7 +79,9 @@ def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
         "config": jetstream.configuration(server.options.jetstream, stats),
         "limits": jetstream.limits(server.options.jetstream),
         **_totals(stats, leads=leads),
+        **({} if stats.meta_cluster is None else {"meta_cluster": stats.meta_cluster}),
         **archive_field(stats.archive),
+        **bucket_field(source.buckets().get("JetStream")),
     }
     chosen = _chosen(stats, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
     if chosen:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.server.monitor import query as options
+from headrace.server.monitor.bucket_metrics import bucket_metrics
 from headrace.server.monitor.connz import DEFAULT_LIMIT
 from headrace.server.monitor.jetstream_metrics import jetstream_metrics
 from headrace.server.monitor.source import ConnectionSnapshot, ConnectionState
@@ -88,6 +89,7 @@ class _ServerCollector(Collector):
         yield from _health(server, self._source.health().error is None)
         if server.options.jetstream is not None:
             yield from jetstream_metrics(self._source, self._jsz)
+        yield from bucket_metrics(server.server_id, self._source.buckets())
 
 
 def _flattened(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.account_options import AccountOptions, SubjectPermission
     from headrace.conf.options import Options
+    from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.combining import Computed, First, Given, Max, Merged, Min, Stated, Sum
     from headrace.server.monitor.jetstream import JetStreamStats
 
@@ -363,3 +364,6 @@ class MonitorSource(Protocol):
 
     def jetstream(self) -> JetStreamStats | None:
         """JetStream now; None where it does not run."""
+
+    def buckets(self) -> Mapping[str, BucketStats]:
+        """Return the object stores of the server's services, by `JetStream` and `Streaming`."""

@@ -18,6 +18,7 @@ from headrace.protocol.stan import COMPATIBLE_VERSION
 from headrace.server.info import LANGUAGE
 from headrace.server.monitor import query as options
 from headrace.server.monitor.archive import archive_field
+from headrace.server.monitor.bucket import BucketSource, bucket_field
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.text import uptime
 
@@ -257,6 +258,7 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
         **_given("open_fds", open_files),
         **_given("max_fds", most_files),
         **archive_field(server.archive),
+        **bucket_field(source.bucket_status() if isinstance(source, BucketSource) else None),
     }
 
 

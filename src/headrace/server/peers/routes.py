@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.cluster.port import Address, Wire
+    from headrace.conf.bucket_options import BucketOptions
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
     from headrace.server.monitor.source import ClusterSnapshot
@@ -83,6 +84,8 @@ class Routes(PeerHost[RouteSession]):
     def __init__(self, server: RoutesServer, options: ClusterOptions) -> None:
         super().__init__(server)
         self.options = options
+        self.when_left: Final[list[Callable[[str], object]]] = []
+        """The functions to call with the server_id of a peer that has no connection here any more."""
         self._mesh_port = RoutesPort(server, self)
         self.bind(options.host, options.port)
         self.mesh = self.machine = Mesh(self._mesh_port, options, server.accounts.system)
@@ -174,6 +177,10 @@ class Routes(PeerHost[RouteSession]):
         return self.host  # peers know from where a server with a wildcard address connects
 
 
+def _url(bucket: BucketOptions | None) -> str:
+    return "" if bucket is None else bucket.url
+
+
 class RoutesPort(MachinePort[RouteSession]):
     """The server as its mesh sees it: `headrace.cluster.port.Port`.
 
@@ -192,12 +199,15 @@ class RoutesPort(MachinePort[RouteSession]):
     def identity(self) -> PeerInfo:
         server, host, address = self._server, self._host, self._host.advertised
         jetstream, gateways = server.options.jetstream, server.gateways
+        streaming = server.options.streaming
         return replace(
             self._identity(address, has_users=host.options.user is not None),
             ip=f"nats-route://{address.host}:{address.port}/" if host.options.advertise else "",
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
+            bucket=_url(jetstream.bucket) if jetstream is not None else "",
             streaming=server.options.streaming_subject,
+            streaming_bucket=_url(streaming.bucket) if streaming is not None else "",
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             started_ns=server.start_ns,
             connect_urls=() if server.is_lame_duck else host.own_urls(),
@@ -222,6 +232,10 @@ class RoutesPort(MachinePort[RouteSession]):
         super().wake()
         self.news.set()
         self.news.clear()
+
+    def left(self, server_id: str) -> None:
+        for hear in self._host.when_left:
+            hear(server_id)
 
     def must_end(self, reason: str) -> None:
         if self.looking is None:

@@ -1,0 +1,40 @@
+"""The budget of puts: so many a second, some more at once after a pause.
+
+Never lives here: what a put costs (`price`), or what waits for one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ROUNDING_S: Final = 1e-9
+"""A put that may go this much later may go now: sums of times are not exact."""
+
+
+class PutBudget:
+    """A token bucket. `per_second` tokens come each second, up to `burst` are kept. Times are seconds."""
+
+    __slots__ = ("_full_at", "_interval", "_span")
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._interval = 1.0 / per_second
+        self._span = (burst - 1) * self._interval
+        self._full_at = float("-inf")
+        """The time when the bucket is full again."""
+
+    def change(self, per_second: float, now: float) -> None:
+        """Have another number of tokens come each second from now on; those that are there stay."""
+        missing = max(self._full_at - now, 0.0) / self._interval
+        burst = self._span / self._interval + 1
+        self._interval = 1.0 / per_second
+        self._span = (burst - 1) * self._interval
+        self._full_at = now + missing * self._interval
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds until there is a token; 0.0: there is one."""
+        wait = self._full_at - self._span - now
+        return wait if wait > _ROUNDING_S else 0.0
+
+    def spend(self, now: float) -> None:
+        """Take a token. `wait_s` has said that there is one."""
+        self._full_at = max(self._full_at, now) + self._interval

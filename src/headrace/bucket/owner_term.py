@@ -1,0 +1,239 @@
+"""A term: from the fence of an owner until it gives the shard up, or another server has taken it.
+
+Here lives what an owner has, put together: the files that services write, the journal of their changes,
+the writer of the WAL, snapshots and the collection of what nobody needs. Never here: when a term begins
+(`shard`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from headrace.bucket.capture import CapturingFileSystem
+from headrace.bucket.collection import Collector
+from headrace.bucket.committer import COMMIT_TIMEOUT_S, BucketCommitter
+from headrace.bucket.journal import Journal
+from headrace.bucket.owner_watch import SILENCE_S
+from headrace.bucket.snapshots import Snapshotter, Term
+from headrace.bucket.status import StandbyStatus
+from headrace.bucket.writer import WalWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from headrace.bucket.claim import Claim
+    from headrace.bucket.errors import BucketError
+    from headrace.bucket.manifest import Manifest
+    from headrace.bucket.place import ShardPlace
+    from headrace.bucket.port import Beat
+    from headrace.bucket.replica import Replica
+    from headrace.bucket.status import ShardStatus
+    from headrace.log.filesystem import FileSystem
+
+ALIVE_S: Final = 1.0
+"""Seconds between two objects that say, where no peer hears it, that the owner lives."""
+
+
+class OwnerTerm:
+    """The parts of one term. `tell`: called when something was committed.
+
+    `is_alone`: there are no peers, so nobody has to be told in the bucket that the owner lives.
+    """
+
+    def __init__(
+        self,
+        place: ShardPlace,
+        replica: Replica,
+        claim: Claim,
+        tell: Callable[[], object],
+        *,
+        is_alone: bool,
+    ) -> None:
+        self.epoch: Final = claim.epoch
+        self.is_closed: Final = asyncio.Event()
+        """Set when everything of the term is closed."""
+        self.peers: Final[dict[str, tuple[Beat, float]]] = {}
+        """The last signs of life of the other servers, and when they came, by server id."""
+        self.trouble: str | None = None
+        """Why requests fail now; None: they do not."""
+        self.cache_trouble: str | None = None
+        """Why local files could not be kept for the next start; None: they could."""
+        self._loop: Final = asyncio.get_running_loop()
+        self._ended: Final[asyncio.Future[str | None]] = self._loop.create_future()
+        self._tell: Final = tell
+        self._trouble_since = 0.0
+        self._heard_at = self._loop.time()
+        self._refusal: asyncio.TimerHandle | None = None
+        self._seen_bytes = 0
+        self._stored_bytes = 0
+        self._cache: Final = replica.cache
+        self.journal: Final = Journal()
+        self.committer: Final = BucketCommitter(self.journal)
+        self.writer: Final = self._wal_writer(place, claim)
+        self.journal.when_first = self.writer.kick
+        replica.cache.changes = self.journal.lock
+        self.files: Final[FileSystem] = CapturingFileSystem(
+            place.files, place.directory, replica.tree, self.journal, replica.cache
+        )
+        self.snapshots: Final = self._snapshotter(place, replica, claim)
+        self._collector: Final = Collector(
+            place.store,
+            place.keys,
+            self.snapshots,
+            fences=replica.fences,
+            history_s=place.options.history,
+            prove=self.writer.prove,
+            collected=replica.collected,
+        )
+        self._collect_after: Final = self.snapshots.when_taken
+        self.snapshots.when_taken = self._note_snapshot
+        self._is_alone: Final = is_alone
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+
+    def _wal_writer(self, place: ShardPlace, claim: Claim) -> WalWriter:
+        return WalWriter(
+            place.store,
+            place.keys,
+            claim,
+            self.journal,
+            puts_in_flight=place.options.puts_in_flight,
+            puts_per_second=place.options.puts_per_second,
+            wall_ns=place.wall_ns,
+            jitter=place.random.random,
+            committed=self._committed,
+            lost=self._lost,
+            trouble=self._note_trouble,
+        )
+
+    def _snapshotter(self, place: ShardPlace, replica: Replica, claim: Claim) -> Snapshotter:
+        return Snapshotter(
+            place.store,
+            place.keys,
+            Term(place.keys.shard, claim.epoch, claim.writer),
+            tree=replica.tree,
+            recorder=self.journal,
+            files=place.files,
+            directory=place.directory,
+            fences=replica.fences,
+            wall_ns=place.wall_ns,
+            admit=self.writer.admit,
+            latest=replica.snapshot,
+            offload=place.offload,
+        )
+
+    def start(self) -> None:
+        """Begin to write, to take snapshots and to collect."""
+        self.writer.start()
+        self._run(self.snapshots.run())
+        self._run(self._collector.run())
+        if not self._is_alone:
+            self._run(self._say_alive())
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        self._tasks.append(self._loop.create_task(work))
+
+    async def ended(self) -> str | None:
+        """Wait for the end; return why the shard is lost, None if it is to be given up in order."""
+        return await asyncio.shield(self._ended)
+
+    def end(self, reason: str | None) -> None:
+        """Have the term end. A shard that is lost stays lost, whatever is asked for afterwards."""
+        if not self._ended.done():
+            self._ended.set_result(reason)
+
+    async def release(self) -> None:
+        """Commit what is recorded, and give the shard up: whoever reads of it may claim it at once.
+
+        Raises: BucketError if it was lost meanwhile.
+        """
+        await self.writer.release()
+
+    async def close(self) -> None:
+        """Stop everything that is under way. Nothing is told any more, and no file is changed."""
+        self.writer.stop()
+        self.journal.end("this server does not own the shard any more")
+        self.committer.stop()
+        if self._refusal is not None:
+            self._refusal.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.is_closed.set()
+
+    def heard(self, server_id: str, beat: Beat, now: float) -> None:
+        """Take what another server said."""
+        self._heard_at = now
+        self.peers[server_id] = beat, now
+
+    def shown_in(self, status: ShardStatus, now: float) -> ShardStatus:
+        """Return a status with what the owner knows."""
+        writer, latest = self.writer, self.snapshots.latest
+        trouble = self.trouble or self.snapshots.trouble or self._collector.trouble or self.cache_trouble
+        return replace(
+            status,
+            epoch=self.epoch,
+            number=writer.durable,
+            snapshot=status.snapshot if latest is None else latest.number,
+            lag_s=writer.lag_s,
+            lag_bytes=self.journal.pending_bytes + writer.pending_bytes,
+            behind=0,
+            stored_bytes=self._stored_bytes,
+            commits=writer.times.histogram(),
+            standbys=tuple(
+                StandbyStatus(server, max(writer.durable - beat.number, 0), now - heard)
+                for server, (beat, heard) in self.peers.items()
+            ),
+            trouble=trouble or status.trouble,
+            trouble_s=now - self._trouble_since if self.trouble else status.trouble_s,
+        )
+
+    # -- what the writer tells ------------------------------------------------------------------------
+
+    def _committed(self, position: int, number: int) -> None:
+        size, self._seen_bytes = self.writer.bytes - self._seen_bytes, self.writer.bytes
+        self.committer.reached(position)
+        self.snapshots.committed(position, number, size)
+        self._tell()
+
+    def _lost(self, error: BucketError) -> None:
+        self.journal.end(str(error))
+        self.committer.fail(str(error))
+        self.end(str(error))
+
+    def _note_trouble(self, reason: str | None) -> None:
+        """Take nothing more in when the bucket has not answered for long, until it does."""
+        if self.trouble is None:
+            self._trouble_since = self._loop.time()
+        self.trouble = reason
+        if self._refusal is not None:
+            self._refusal.cancel()
+            self._refusal = None
+        if reason is None:
+            self.journal.refuse(None)
+        else:
+            self._refusal = self._loop.call_later(COMMIT_TIMEOUT_S, self.journal.refuse, reason)
+
+    def _note_snapshot(self, manifest: Manifest) -> None:
+        """Have local files that are in the bucket now be known for the next start, or make room."""
+        self._stored_bytes = sum(extent.size for file in manifest.files for extent in file.extents)
+        self._collect_after(manifest)
+        self._run(self._tidy_cache())
+
+    async def _tidy_cache(self) -> None:
+        try:
+            self._cache.make_room()
+            await self._cache.save()
+        except OSError as error:  # the next snapshot tries again; a start takes longer until then
+            self.cache_trouble = f"local files: {error.strerror or error}"
+        else:
+            self.cache_trouble = None
+
+    async def _say_alive(self) -> None:
+        """Commit an empty object now and then while no peer is heard: others read of it that it lives."""
+        while True:
+            await asyncio.sleep(ALIVE_S)
+            if self._loop.time() - self._heard_at > SILENCE_S:
+                self.writer.touch()

@@ -1,0 +1,52 @@
+"""The place of a shard, in the bucket and on this machine, and what all its parts share.
+
+Only values live here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from headrace.bucket.snapshots import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from random import Random
+
+    from headrace.bucket.counted_reading import RangeReads
+    from headrace.bucket.keys import ShardKeys
+    from headrace.bucket.request_counts import RequestCounts
+    from headrace.bucket.snapshots import Offload
+    from headrace.conf.bucket_options import BucketOptions
+    from headrace.log.filesystem import FileSystem
+    from headrace.objects.port import AsyncObjectStore
+
+
+class ShardPlace(Struct, frozen=True):
+    """The place of one shard at one server."""
+
+    keys: ShardKeys
+    store: AsyncObjectStore
+    """The bucket below its prefix, for the event loop."""
+    reads: RangeReads
+    """The same for threads: bytes of files that are not on the local disk."""
+    directory: Path
+    """The local directory of the shard's files."""
+    files: FileSystem
+    """The file system that the directory is in."""
+    owner: str
+    """The name of this server, which its fence tells."""
+    cluster: str
+    """The name of its cluster, "" if it has none: the prefix is that cluster's (`identity`)."""
+    options: BucketOptions
+    wall_ns: Callable[[], int]
+    """The wall clock, ns since 1970 UTC."""
+    random: Random
+    """The source of back-off and of the ids of claims; seeded in simulations."""
+    counts: RequestCounts
+    """The counts of requests to `store` and `reads`."""
+    offload: Offload = in_thread
+    """Does work for long on another thread."""

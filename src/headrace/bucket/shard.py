@@ -1,0 +1,391 @@
+"""A shard's life at one server: it stands by and reads along, claims, owns, and stands by again.
+
+Here lives the order of these, and what happens when one ends. `owner_watch` says when to claim, `claim`
+whether that holds; what a standby has is in `replica`, what an owner does in `owner_term`. Never here:
+requests to the store, files, messages between servers.
+
+All methods are for the event loop on which `start` was awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from headrace.bucket.claim import claim
+from headrace.bucket.directory_identity import mark_directory
+from headrace.bucket.errors import Behind, BucketError, Overtaken
+from headrace.bucket.identity import check_identity
+from headrace.bucket.owner_term import OwnerTerm
+from headrace.bucket.owner_watch import BEAT_S, OwnerWatch
+from headrace.bucket.port import Beat
+from headrace.bucket.price import monthly_price
+from headrace.bucket.replica import Replica
+from headrace.bucket.status import ShardStatus
+from headrace.bucket.wal_object import WRITER_BYTES
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    import logging
+
+    from headrace.bucket.claim import Claim
+    from headrace.bucket.place import ShardPlace
+    from headrace.bucket.port import ShardHost
+
+LOOK_S: Final = 1.0
+"""Seconds between two looks for a WAL object that nobody told of."""
+
+RELEASE_S: Final = 5.0
+"""Seconds that a bucket which does not answer holds up an orderly end. What was acknowledged is in it."""
+
+
+class Role(Enum):
+    """The part that a server plays for a shard."""
+
+    STARTING = "starting"
+    STANDBY = "standby"
+    CLAIMING = "claiming"
+    """Its fence is there, or about to be, and it does not serve yet."""
+    OWNER = "owner"
+    STOPPED = "stopped"
+
+
+class Shard:
+    """One shard at this server. `place`: where it is. `is_alone`: there are no other servers to hear of."""
+
+    def __init__(self, place: ShardPlace, host: ShardHost, log: logging.Logger, *, is_alone: bool) -> None:
+        self.role = Role.STARTING
+        self._place = place
+        self._host: Final = host
+        self._log: Final = log
+        self._is_alone: Final = is_alone
+        self._loop: Final = asyncio.get_running_loop()
+        self._replica: Replica | None = None
+        self._watch = OwnerWatch(self._loop.time(), is_alone=is_alone)
+        self._news: Final = asyncio.Event()
+        """Something was heard or asked for: whoever stands by looks again."""
+        self._settled: Final = asyncio.Event()
+        self._term: OwnerTerm | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._beats: asyncio.TimerHandle | None = None
+        self._last_writer = b""
+        """The id of this server's last claim."""
+        self._is_stopping = False
+        self._trouble: str | None = None
+        """The reason why it cannot read along, or open the services; None: it can."""
+        self._trouble_since = 0.0
+        self._last_error = ""
+        self._told = 0
+        """The highest number that another server told of."""
+        self._heard_owner = 0, float("-inf")
+        """The epoch of the owner that was heard last, and when."""
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read what the bucket has, and begin to stand by.
+
+        Raises: BucketError, NotOurs if the prefix or the local directory is somebody else's; StoreError.
+        """
+        place = self._place
+        mark_directory(place.files, place.directory, place.options.url)
+        await check_identity(place.store, place.cluster)
+        replica = await self._load()
+        await replica.catch_up()  # what is there already says nothing about an owner that lives
+        self.role = Role.STANDBY
+        self._watch = OwnerWatch(self._loop.time(), is_alone=self._is_alone)
+        self._life = self._loop.create_task(self._live())
+        self._life.add_done_callback(self._note_end)
+        self._beat_on()
+
+    async def settled(self) -> None:
+        """Wait until the server knows whether it stands by or owns."""
+        await self._settled.wait()
+
+    async def stop(self) -> None:
+        """Give the shard up if this server owns it, and end. Safe to call twice."""
+        self._is_stopping = True
+        self._news.set()
+        if self._term is not None:
+            self._term.end(None)
+        life, self._life = self._life, None
+        if life is not None:
+            await life
+        if self._beats is not None:
+            self._beats.cancel()
+        await self._unload()
+        self.role = Role.STOPPED
+
+    async def step_down(self) -> None:
+        """Give the shard up in order, for another server; returns when it is released.
+
+        Raises: BucketError if this server does not own it.
+        """
+        term = self._term
+        if term is None:
+            raise BucketError(f"shard {self._place.keys.shard} is not owned by this server")
+        term.end(None)
+        await term.is_closed.wait()
+
+    def limit_puts(self, per_second: float) -> None:
+        """Change the budget of puts, of the term that is under way and of all later ones."""
+        self._place = replace(self._place, options=replace(self._place.options, puts_per_second=per_second))
+        if self._term is not None:
+            self._term.writer.limit_puts(per_second)
+
+    async def _live(self) -> None:
+        while not self._is_stopping:
+            claimed = await self._stand_by()
+            if claimed is not None:
+                await self._own(claimed)
+                await self._load_again()
+
+    def _note_end(self, life: asyncio.Task[None]) -> None:
+        """Have the server hear of a mistake in this program: nobody waits for the task before `stop`."""
+        self._settled.set()
+        if not life.cancelled() and (error := life.exception()) is not None:
+            self._loop.call_exception_handler({"message": "a shard's life ended", "exception": error})
+
+    async def _load(self) -> Replica:
+        self._replica = replica = await Replica.load(self._place)
+        return replica
+
+    async def _unload(self) -> None:
+        replica, self._replica = self._replica, None
+        if replica is not None:
+            replica.close()
+
+    async def _load_again(self) -> None:
+        """Begin anew from the bucket: what is on the disk may be of a past that never was."""
+        await self._unload()
+        while not self._is_stopping:
+            try:
+                await self._load()
+            except HeadraceError as error:
+                self._complain(error)
+                await self._wait(LOOK_S)
+            else:
+                self._complain(None)
+                return
+
+    # -- standing by ----------------------------------------------------------------------------------
+
+    async def _stand_by(self) -> Claim | None:
+        """Read along until this server has claimed the shard; None: it stops."""
+        while not self._is_stopping:
+            self._news.clear()
+            try:
+                if (claimed := await self._look()) is not None:
+                    return claimed
+            except Behind:
+                await self._load_again()
+                continue
+            except HeadraceError as error:  # it may be able to read along later
+                self._complain(error)
+                await self._wait(LOOK_S)
+                continue
+            self._complain(None)
+            await self._wait(self._next_look() - self._loop.time())
+        return None
+
+    async def _look(self) -> Claim | None:
+        """Read what is new, and claim if it is time. Raises: BucketError, StoreError."""
+        replica, watch = self._replica, self._watch
+        assert replica is not None, "it was loaded"
+        is_due = watch.due is not None and watch.due <= self._loop.time()
+        told = self._told if self._told > replica.point.number and not is_due else None
+        if (is_due or not self._has_all(replica)) and await replica.catch_up(told):
+            self._note_progress(replica)
+        if watch.due is None or watch.due > self._loop.time():
+            self._settled.set()
+            return None
+        self.role = Role.CLAIMING
+        epoch = replica.point.epoch
+        try:
+            return await claim(
+                replica.follower,
+                writer=self._place.random.randbytes(WRITER_BYTES),
+                owner=self._place.owner.encode(),
+                wall_ns=self._place.wall_ns,
+            )
+        except Overtaken as error:
+            self._log.info("%s", error)
+            if self._is_alone and replica.point.epoch == epoch:
+                watch.wrote(self._loop.time())  # by its own process before this one: the put came late
+            else:
+                watch.overtaken(self._loop.time())
+            return None
+        finally:
+            self.role = Role.STANDBY
+
+    def _has_all(self, replica: Replica) -> bool:
+        """True if the owner said a moment ago that it has nothing that this server lacks.
+
+        Then a look costs a request and finds nothing. Before a claim there is always one.
+        """
+        epoch, heard_at = self._heard_owner
+        is_recent = self._loop.time() < heard_at + LOOK_S  # as `_next_look` says: sums of times are not exact
+        return is_recent and epoch == replica.point.epoch and self._told <= replica.point.number
+
+    def _next_look(self) -> float:
+        """Return the time of the next look if nothing is told before."""
+        replica, due, now = self._replica, self._watch.due, self._loop.time()
+        since = self._heard_owner[1] if replica is not None and self._has_all(replica) else now
+        return since + LOOK_S if due is None else min(since + LOOK_S, due)
+
+    def _note_progress(self, replica: Replica) -> None:
+        now = self._loop.time()
+        if replica.is_released:
+            self._watch.released(now, by_us=replica.point.writer == self._last_writer)
+        else:
+            self._watch.wrote(now)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for news, so long at most."""
+        if seconds > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+
+    # -- owning ---------------------------------------------------------------------------------------
+
+    async def _own(self, claimed: Claim) -> None:
+        """Serve as the owner until that ends."""
+        replica = self._replica
+        assert replica is not None, "it was claimed with it"
+        self.role = Role.CLAIMING
+        self._last_writer = claimed.writer
+        term = self._term = OwnerTerm(self._place, replica, claimed, self._tell, is_alone=self._is_alone)
+        term.start()
+        if self._is_stopping:
+            term.end(None)
+        self._log.info("Shard %s: this server owns it, epoch %d", self._place.keys.shard, claimed.epoch)
+        try:
+            await self._serve(term)
+        finally:
+            self._term = None
+            self.role = Role.STANDBY
+            await term.close()
+
+    async def _serve(self, term: OwnerTerm) -> None:
+        try:
+            await self._host.promoted(term.files, term.committer)
+        except HeadraceError as error:
+            self._complain(error)
+            await self._host.demoted(str(error))
+            await self._release(term)
+            return
+        self.role = Role.OWNER
+        self._tell()
+        self._settled.set()
+        reason = await term.ended()
+        self.role = Role.STANDBY
+        await self._host.demoted(reason)
+        if reason is None:
+            await self._release(term)
+        else:
+            self._last_error = reason
+            self._watch.overtaken(self._loop.time())
+            self._log.error("Shard %s: %s", self._place.keys.shard, reason)
+
+    async def _release(self, term: OwnerTerm) -> None:
+        """Give the shard up in the bucket, and have the others look at once."""
+        try:
+            async with asyncio.timeout(RELEASE_S):
+                await term.release()
+        except BucketError as error:  # it was taken meanwhile, which is the same in the end
+            self._log.error("Shard %s: %s", self._place.keys.shard, error)
+        except TimeoutError:
+            self._log.error(
+                "Shard %s: given up without the bucket, which does not answer: %s",
+                self._place.keys.shard,
+                term.trouble,
+            )
+        else:
+            self._host.tell(Beat(False, term.epoch, term.writer.durable))
+
+    @property
+    def last_proof(self) -> float:
+        """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
+        return self._term.writer.last_proof if self._term is not None else 0.0
+
+    # -- what is heard and told -----------------------------------------------------------------------
+
+    def heard(self, beat: Beat, server_id: str) -> None:
+        """Take a sign of life of another server."""
+        now = self._loop.time()
+        if self._term is not None:
+            self._term.heard(server_id, beat, now)
+        point = self._replica.point if self._replica is not None else None
+        if point is None or beat.epoch < point.epoch:
+            return
+        if beat.is_owner:
+            self._watch.beat(now)
+            self._heard_owner = beat.epoch, now
+        self._told = max(self._told, beat.number)
+        if beat.number > point.number:
+            self._news.set()
+
+    def succeeded_by_another(self) -> None:
+        """The owner is about to give the shard up for a certain server, which is not this one."""
+        self._watch.succeeded_by_another(self._loop.time())
+
+    def suspect(self) -> None:
+        """The connections to the owner are gone: claim now."""
+        self._watch.suspect(self._loop.time())
+        self._news.set()
+
+    def _beat_on(self) -> None:
+        self._tell()
+        self._beats = self._loop.call_later(BEAT_S, self._beat_on)
+
+    def _tell(self) -> None:
+        point = self._replica.point if self._replica is not None else None
+        if self.role is Role.OWNER and self._term is not None:
+            self._host.tell(Beat(True, self._term.epoch, self._term.writer.durable))
+        elif point is not None:
+            self._host.tell(Beat(False, point.epoch, point.number))
+
+    def _complain(self, error: HeadraceError | None) -> None:
+        """Log what stands in the way, once; None: nothing does."""
+        trouble = None if error is None else str(error)
+        if trouble is not None and trouble != self._trouble:
+            self._log.error("Shard %s: %s", self._place.keys.shard, trouble)
+            self._last_error = trouble
+        if self._trouble is None:
+            self._trouble_since = self._loop.time()
+        self._trouble = trouble
+
+    # -- what is shown --------------------------------------------------------------------------------
+
+    def status(self) -> ShardStatus:
+        """Return what monitoring shows of the shard at this server."""
+        term, replica, place = self._term, self._replica, self._place
+        now = self._loop.time()
+        number = 0 if replica is None else replica.point.number
+        shown = ShardStatus(
+            shard=place.keys.shard,
+            url=place.options.url,
+            role=self.role.value,
+            epoch=0 if replica is None else replica.point.epoch,
+            owner="" if replica is None else replica.owner,
+            number=number,
+            snapshot=0 if replica is None else replica.snapshot,
+            commit=place.options.commit,
+            max_lag_s=place.options.max_lag,
+            behind=max(self._told - number, 0),
+            requests=place.counts.all(),
+            cached_bytes=0 if replica is None else replica.cache.local_bytes,
+            trouble=self._trouble or "",
+            trouble_s=now - self._trouble_since if self._trouble else 0.0,
+            last_error=self._last_error,
+        )
+        if term is not None:
+            shown = term.shown_in(shown, now)
+        recent = place.counts.recent(now)
+        price = monthly_price(recent.requests, recent.seconds, shown.stored_bytes)
+        return replace(shown, price_month=price)

@@ -1,0 +1,113 @@
+"""An object of a shard's write-ahead log: an envelope that says whose it is, around a payload.
+
+The layout, with numbers in little-endian order:
+
+- magic `HRwl`, CRC32C of everything behind it. These 8 bytes are the same in all versions of the format, so a
+  reader can tell an object of a later version from a damaged one;
+- version (2 bytes), kind (1), length of the shard's name (1), epoch (8), number (8), time (8), length of the
+  payload (8), writer (16);
+- the shard's name, the payload.
+
+Never lives here: what a payload means, or which objects a reader believes (`follower`).
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from headrace.bucket.errors import DamagedObject, NewerFormat
+from headrace.engine.records import crc32c
+
+if TYPE_CHECKING:
+    from typing import Self
+
+VERSION: Final = 1
+"""The version of the format that is written, and the latest that is read."""
+
+WRITER_BYTES: Final = 16
+"""Length of a writer: random bytes, new for each claim of a shard."""
+
+_MAGIC: Final = b"HRwl"
+_LEAD: Final = struct.Struct("<4sI")
+_HEAD: Final = struct.Struct("<HBBQQqQ16s")
+_FIXED: Final = _LEAD.size + _HEAD.size
+
+
+class Kind(IntEnum):
+    """The part that an object plays in the log."""
+
+    COMMIT = 1
+    """Changes of files, or none."""
+    FENCE = 2
+    """A new owner takes over here; the payload says who."""
+    RELEASE = 3
+    """The owner's last object: it gives the shard up, whoever reads it may claim it at once."""
+
+
+class WalObject(Struct, frozen=True):
+    """An object of the log. Of two with the same `writer` and `checksum` both are the same."""
+
+    shard: str
+    epoch: int
+    """Owners of the shard so far."""
+    writer: bytes
+    number: int
+    kind: Kind
+    time_ns: int
+    """Nanoseconds since 1970 UTC by the writer's clock. Only restoring as of a time relies on it."""
+    payload: bytes = b""
+
+    def pack(self) -> bytes:
+        """Return the bytes of the object; the payload is copied once."""
+        name = self.shard.encode()
+        head = _HEAD.pack(
+            VERSION,
+            self.kind,
+            len(name),
+            self.epoch,
+            self.number,
+            self.time_ns,
+            len(self.payload),
+            self.writer,
+        )
+        checksum = crc32c(self.payload, crc32c(head + name))
+        return b"".join((_LEAD.pack(_MAGIC, checksum), head, name, self.payload))
+
+    @classmethod
+    def unpack(cls, data: bytes, shard: str, number: int) -> Self:
+        """Read the object that stands at a number of a shard. Raises: DamagedObject, NewerFormat."""
+        what = f"object {number} of shard {shard}"
+        if len(data) < _LEAD.size or data[:4] != _MAGIC:
+            raise DamagedObject(f"{what} is no object of a write-ahead log")
+        if checksum_of(data) != crc32c(data[_LEAD.size :]):
+            raise DamagedObject(f"{what}: its checksum is wrong")
+        if len(data) < _LEAD.size + 2:
+            raise DamagedObject(f"{what} is cut off")
+        version = int.from_bytes(data[_LEAD.size : _LEAD.size + 2], "little")
+        if version > VERSION:
+            raise NewerFormat(f"{what} was written by a later version of Headrace (format {version})")
+        return cls._read(data, shard, number, what)
+
+    @classmethod
+    def _read(cls, data: bytes, shard: str, number: int, what: str) -> Self:
+        if len(data) < _FIXED:
+            raise DamagedObject(f"{what} is cut off")
+        version, kind, length, epoch, own_number, time_ns, size, writer = _HEAD.unpack_from(data, _LEAD.size)
+        if version != VERSION or kind not in _KINDS or len(data) != _FIXED + length + size:
+            raise DamagedObject(f"{what}: its head is wrong")
+        name = data[_FIXED : _FIXED + length]
+        if name != shard.encode() or own_number != number:
+            raise DamagedObject(f"{what} says that it is object {own_number} of shard {name!r}")
+        return cls(shard, epoch, writer, number, Kind(kind), time_ns, data[_FIXED + length :])
+
+
+_KINDS: Final = frozenset(Kind)
+
+
+def checksum_of(data: bytes) -> int:
+    """Return the checksum that a packed object says it has."""
+    return int.from_bytes(data[4:8], "little")

@@ -1,0 +1,183 @@
+"""NATS Streaming of a server whose channels are in a bucket that others have, too: the service and its shard.
+
+A shard (`headrace.bucket`) knows the bucket; here its decisions give the service its channels and take them,
+and what servers with the same bucket say to each other goes over NATS. Never lives here: the decision which
+server is the owner (`bucket.shard`), what the service does (`headrace.streaming`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.bucket.port import Beat
+from headrace.errors import HeadraceError, LogError, StartError
+from headrace.limits import OWNER_LOOK
+from headrace.streaming.beats import StreamingBeats
+from headrace.streaming.error_texts import failed_to_start
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+    from headrace.bucket.port import ShardHost
+    from headrace.conf.options import Options
+    from headrace.log.committer import Committer
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.store import LogStore
+    from headrace.streaming.service import StreamingService
+
+LOOK_S: Final = 0.2
+"""Seconds between two looks for a server that answers clients: without one, the owner is gone."""
+SILENT_S: Final = 2.0
+"""Seconds without a sign of life after which a server is not counted among those that are there."""
+
+_BEAT: Final = Struct(">?QQ")
+
+
+class ChannelShard(Protocol):
+    """The shard of the channels at this server: `bucket.shard.Shard`."""
+
+    async def start(self) -> None:
+        """Read what the bucket has, and begin to stand by. Raises: HeadraceError."""
+
+    async def settled(self) -> None:
+        """Wait until the server knows whether it stands by or owns."""
+
+    async def stop(self) -> None:
+        """Give the shard up if this server owns it, and end. Safe to call twice."""
+
+    def heard(self, beat: Beat, server_id: str) -> None:
+        """Take a sign of life of another server."""
+
+    def limit_puts(self, per_second: float) -> None:
+        """Change the budget of puts."""
+
+    def suspect(self) -> None:
+        """The connections to the owner are gone: claim now."""
+
+
+class StreamingMembership:
+    """The membership of one streaming server among those with the same bucket.
+
+    Fulfils `core.service.Membership` and `bucket.port.ShardHost`. All on the server's loop.
+    `open_store`: opens the store of channels in the files of the shard. `make`: makes the shard for a host.
+    """
+
+    def __init__(
+        self,
+        service: StreamingService,
+        open_store: Callable[[FileSystem], LogStore],
+        make: Callable[[ShardHost], ChannelShard],
+        log: logging.Logger,
+    ) -> None:
+        self._service = service
+        self._open_store = open_store
+        self._make = make
+        self._log = log
+        self._beats: Final = StreamingBeats(service.options, service.server_id, self._take)
+        service.beats = self._beats
+        service.membership = self
+        self._shard: ChannelShard | None = None
+        self._store: LogStore | None = None
+        self._peers: Final[dict[str, float]] = {}
+        """The times of the last signs of life of the other servers, by their IDs."""
+        self._look: asyncio.TimerHandle | None = None
+        self._hears_owner = False
+        self._refusal: asyncio.Future[None] | None = None
+        """Waits, while the server starts, for an error of the channels that this server got."""
+
+    # -- Membership -----------------------------------------------------------------------------------
+
+    async def join(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._shard = self._make(self)
+        self._refusal = loop.create_future()
+        try:
+            await self._shard.start()
+            self._look_on()
+            settled = loop.create_task(self._shard.settled())
+            done, _ = await asyncio.wait(
+                (settled, self._refusal), timeout=OWNER_LOOK, return_when=asyncio.FIRST_COMPLETED
+            )
+            settled.cancel()
+            for each in done:
+                each.result()
+        except HeadraceError as error:
+            raise StartError(failed_to_start(str(error))) from error
+        finally:
+            self._refusal.cancel()
+            self._refusal = None
+        if not done:
+            self._log.warning("STREAM: It is not known yet which server has the channels")
+
+    def reload(self, new: Options) -> None:
+        if self._shard is not None and new.streaming is not None and new.streaming.bucket is not None:
+            self._shard.limit_puts(new.streaming.bucket.puts_per_second)
+
+    async def leave(self) -> None:
+        silent = asyncio.get_running_loop().time() - SILENT_S
+        if any(heard > silent for heard in self._peers.values()):
+            await self.part()
+
+    async def part(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self._shard is not None:
+            await self._shard.stop()
+
+    # -- ShardHost ------------------------------------------------------------------------------------
+
+    async def promoted(self, files: FileSystem, committer: Committer) -> None:
+        try:
+            self._store = self._open_store(files)
+            self._service.promote(self._store, committer)
+        except HeadraceError as error:
+            if self._refusal is not None and not self._refusal.done():
+                self._refusal.set_exception(error)
+            raise
+
+    async def demoted(self, reason: str | None) -> None:
+        self._hears_owner = False
+        if reason is None:
+            retired = asyncio.Event()
+            self._service.retire(retired.set)
+            await retired.wait()
+        else:
+            self._service.abandon()
+        self._close_store(in_order=reason is None)
+
+    def tell(self, beat: Beat) -> None:
+        self._beats.tell(_BEAT.pack(*beat))
+
+    def _close_store(self, *, in_order: bool) -> None:
+        """Close the store; where the shard is lost, what was written last counts no more."""
+        store, self._store = self._store, None
+        try:
+            if store is not None:
+                store.close()
+        except LogError as error:
+            write = self._log.error if in_order else self._log.debug
+            write("STREAM: could not close the store: %s", error)
+
+    # -- the others -----------------------------------------------------------------------------------
+
+    def _take(self, data: bytes, server_id: str) -> None:
+        """Take a sign of life; whoever may publish there can say anything."""
+        if self._shard is None or len(data) != _BEAT.size:
+            return
+        now = asyncio.get_running_loop().time()
+        silent = now - SILENT_S
+        for gone in [each for each, heard in self._peers.items() if heard < silent]:
+            del self._peers[gone]
+        self._peers[server_id] = now
+        self._shard.heard(Beat(*_BEAT.unpack(data)), server_id)
+
+    def _look_on(self) -> None:
+        """Suspect the owner when nobody answers clients any more: its interest goes with its connection."""
+        self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_on)
+        heard, self._hears_owner = self._hears_owner, self._beats.hears_server()
+        if heard and not self._hears_owner and self._store is None and self._shard is not None:
+            self._shard.suspect()

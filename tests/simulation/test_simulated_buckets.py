@@ -1,0 +1,86 @@
+"""Seeded runs of a shard's log in a bucket: what must hold is said at the head of `bucket.scenario`.
+
+A failure names the seeds and the command that plays them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import depth
+from harness.tallies import TALLIES
+from simulation.bucket.mutations import MUTATIONS, small_milestones
+from simulation.bucket.scenario import BucketPlan, BucketScenario
+from simulation.bucket.whole import WholeScenario, small_shards
+from simulation.scenario import Violation
+
+RUNS = 10_000
+BLOCK = 50
+"""Runs in one test."""
+WHOLE_RUNS = 2000
+"""With everything that a shard has, over a disk in memory."""
+MOST_SEEDS = 400
+"""Within so many runs a broken rule has to be found."""
+
+
+def named(seeds: range) -> str:
+    """As HEADRACE_TEST_SEEDS has it."""
+    return f"{seeds[0]}-{seeds[-1]}"
+
+
+def play(seed: int) -> None:
+    """One run. Raises: Violation."""
+    scenario = BucketScenario(BucketPlan.draw(seed))
+    try:
+        scenario.run()
+    finally:
+        TALLIES["simulated buckets"] += 1
+        TALLIES["simulated takings over of a bucket"] += scenario.takeovers
+        TALLIES["simulated requests to a bucket"] += scenario.bucket.requests
+
+
+@pytest.mark.parametrize("seeds", depth.blocks(RUNS, BLOCK), ids=named)
+def test_shards_over_faults(seeds: range) -> None:
+    failures = []
+    with small_milestones():
+        for seed in seeds:
+            try:
+                play(seed)
+            except Violation as violation:
+                failures.append(f"{violation}\n  PYTHONPATH=tests python -m simulation --bucket {seed}")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("seeds", depth.blocks(WHOLE_RUNS, BLOCK), ids=named)
+def test_whole_shards_over_faults(seeds: range) -> None:
+    failures = []
+    with small_shards():
+        for seed in seeds:
+            scenario = WholeScenario(BucketPlan.draw(seed))
+            try:
+                scenario.run()
+            except Violation as violation:
+                failures.append(f"{violation}\n  PYTHONPATH=tests python -m simulation --whole {seed}")
+            TALLIES["simulated whole shards"] += 1
+            TALLIES["simulated takings over of a whole shard"] += scenario.takeovers
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("rule", MUTATIONS)
+def test_a_rule_that_is_broken_is_found(rule: str) -> None:
+    with small_milestones(), MUTATIONS[rule]():
+        for seed in range(MOST_SEEDS):
+            try:
+                play(seed)
+            except Violation:
+                return
+    pytest.fail(f"{MOST_SEEDS} runs saw nothing of it")
+
+
+def test_a_seed_is_played_the_same_way_again() -> None:
+    tellings: list[list[str]] = [[], []]
+    with small_milestones():
+        for told in tellings:
+            BucketScenario(BucketPlan.draw(7), told).run()
+    assert tellings[0]
+    assert tellings[0] == tellings[1]

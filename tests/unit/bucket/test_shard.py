@@ -1,0 +1,425 @@
+"""A shard's life at several servers of one bucket, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.memory_objects import FAILS, Fate, MemoryObjects
+from harness.virtual_loop import run
+from headrace.bucket.keys import ShardKeys
+from headrace.bucket.place import ShardPlace
+from headrace.bucket.port import Beat
+from headrace.bucket.request_counts import RequestCounts
+from headrace.bucket.shard import RELEASE_S, Role, Shard
+from headrace.conf.bucket_options import BucketOptions
+from headrace.errors import StorageError
+from headrace.log.filesystem import RealFileSystem
+from headrace.log.port import NewMessage, SyncPolicy
+from headrace.log.store import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.memory_objects import Request
+    from headrace.log.committer import Committer
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.port import MessageLog
+
+KEYS = ShardKeys("jetstream")
+
+
+class NoReads:
+    """The bucket for threads, where nothing is to be read."""
+
+    location = "memory"
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        raise AssertionError(f"{key} was read from {start} to {end}")
+
+
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+class Server:
+    """A server with one log in the shard; `peers` hear what it says."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        objects: dict[str, Any],
+        peers: list[Server],
+        *,
+        is_alone: bool = True,
+    ) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.peers = peers
+        self.log: MessageLog | None = None
+        self.reasons: list[str | None] = []
+        self.is_cut = False
+        self.objects = MemoryObjects(lambda _: Fate(0.0025, 0.0025), objects)
+        self._store: FileStore | None = None
+        self._committer: Committer | None = None
+        place = ShardPlace(
+            KEYS,
+            self.objects,
+            NoReads(),  # type: ignore[arg-type]  # whole files are all here
+            self.directory,
+            RealFileSystem(),
+            name,
+            "",
+            BucketOptions(url="memory"),
+            lambda: 0,
+            Random(name),
+            RequestCounts(0.0),
+            at_once,
+        )
+        self.shard = Shard(place, self, logging.getLogger(name), is_alone=is_alone)
+
+    async def promoted(self, files: FileSystem, committer: Committer) -> None:
+        self._store = FileStore(self.directory, filesystem=files, sync=SyncPolicy.NEVER)
+        self._committer = committer
+        self.log = self._store.open(b"log")
+
+    async def demoted(self, reason: str | None) -> None:
+        self.reasons.append(reason)
+        self.log = None
+        if self._store is not None and reason is None:
+            self._store.close()
+        self._store = None
+
+    def tell(self, beat: Beat) -> None:
+        for peer in self.peers:
+            if peer is not self and not peer.is_cut and not self.is_cut:
+                peer.shard.heard(beat, self.name)
+
+    async def publish(self, text: bytes) -> int:
+        """Append, and return the sequence once it is committed."""
+        assert self.log is not None
+        assert self._committer is not None
+        sequence = self.log.append([NewMessage(b"s", text)])
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(error: Exception | None) -> None:
+            done.set_exception(error) if error is not None else done.set_result(None)
+
+        self._committer.request(self.log, told)
+        await done
+        return sequence
+
+    def texts(self) -> list[bytes]:
+        assert self.log is not None
+        return [message.payload for message in self.log.read_from(1).messages]
+
+
+def servers(directory: Path, *names: str) -> list[Server]:
+    objects: dict[str, Any] = {}
+    made: list[Server] = []
+    for name in names:
+        made.append(Server(name, directory, objects, made, is_alone=False))
+    return made
+
+
+async def owner_of(some: list[Server], but: Server | None = None) -> Server:
+    while True:
+        for server in some:
+            if server.shard.role is Role.OWNER and server is not but:
+                return server
+        await asyncio.sleep(0.01)
+
+
+async def settled(directory: Path) -> tuple[list[Server], Server]:
+    """Three servers, of which one owns the shard and the others have read that."""
+    three = servers(directory, "a", "b", "c")
+    for server in three:
+        await server.shard.start()
+    first = await owner_of(three)
+    await first.publish(b"one")
+    await asyncio.sleep(0.5)
+    return three, first
+
+
+def test_a_server_alone_owns_the_shard_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        await server.shard.start()
+        await server.shard.settled()
+        assert asyncio.get_running_loop().time() < 0.1
+        assert await server.publish(b"one") == 1
+        status = server.shard.status()
+        assert (status.role, status.owner, status.epoch, status.lag_bytes) == ("owner", "a", 1, 0)
+        assert status.commits.count >= 1
+        await server.shard.stop()
+        assert server.reasons == [None]
+
+    run(main())
+
+
+def test_a_server_alone_takes_over_from_one_that_released_nothing(tmp_path: Path) -> None:
+    """As after kill -9. Where the other lives all the same, the two do not take turns."""
+
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        first, second = Server("a", tmp_path, objects, []), Server("b", tmp_path, objects, [])
+        await first.shard.start()
+        await first.shard.settled()
+        await first.publish(b"one")
+        await second.shard.start()
+        await second.shard.settled()
+        await owner_of([second])
+        assert asyncio.get_running_loop().time() < 1.0
+        assert second.texts() == [b"one"]
+        await asyncio.sleep(30)
+        assert (first.shard.role, second.shard.role) == (Role.STANDBY, Role.OWNER)
+        assert len(first.reasons) == 1
+        assert second.reasons == []
+        await first.shard.stop()
+        await second.shard.stop()
+
+    run(main())
+
+
+def test_a_server_alone_claims_behind_a_late_put_of_the_one_before_it(tmp_path: Path) -> None:
+    """The put arrives between the last look and the fence. It says nothing of an owner that lives."""
+
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        first, second = Server("a", tmp_path, objects, []), Server("b", tmp_path, objects, [])
+        await first.shard.start()
+        await first.shard.settled()
+        await first.publish(b"one")
+
+        def late(seconds: float) -> Callable[[Request], Fate]:
+            late_ones = iter([Fate(seconds, 0.0025)])
+            prompt = Fate(0.0025, 0.0025)
+            return lambda request: next(late_ones, prompt) if request.operation == "create" else prompt
+
+        first.objects.fate, second.objects.fate = late(0.5), late(1.0)
+        putting = asyncio.create_task(first.publish(b"two"))
+        await asyncio.sleep(0)
+        await second.shard.start()
+        await owner_of([second])
+        assert asyncio.get_running_loop().time() < 5.0
+        await putting
+        assert second.texts() == [b"one", b"two"]
+        await first.shard.stop()
+        await second.shard.stop()
+
+    run(main())
+
+
+def test_an_empty_disk_starts_with_everything(tmp_path: Path) -> None:
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        for name in ("a", "b", "c"):
+            server = Server(name, tmp_path, objects, [])
+            await server.shard.start()
+            await server.shard.settled()
+            await server.publish(name.encode())
+            await server.shard.stop()
+        last = Server("d", tmp_path, objects, [])
+        await last.shard.start()
+        await last.shard.settled()
+        assert last.texts() == [b"a", b"b", b"c"]
+        await last.shard.stop()
+
+    run(main())
+
+
+def test_one_of_three_owns_and_hands_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await first.shard.step_down()
+        second = await owner_of(three, first)
+        assert loop.time() - began < 1.0
+        assert second.texts() == [b"one"]
+        await second.publish(b"two")
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_servers_that_hear_an_idle_owner_ask_the_bucket_for_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        asked = [len(server.objects.requests) for server in three]
+        await asyncio.sleep(100)
+        for server, before in zip(three, asked, strict=True):
+            later = [request.operation for request in server.objects.requests[before:]]
+            assert set(later) == ({"head"} if server is first else set())
+            assert len(later) <= 100
+        await first.publish(b"two")
+        await asyncio.sleep(0.1)
+        assert {server.shard.status().number for server in three} == {first.shard.status().number}
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_servers_that_stand_by_ask_for_each_object_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        await asyncio.sleep(2)
+        number = first.shard.status().number
+        asked = [server.objects.count("get") for server in three]
+        for text in range(40):
+            await first.publish(b"%d" % text)
+        await asyncio.sleep(0.1)
+        written = first.shard.status().number - number
+        assert written >= 40
+        for server, before in zip(three, asked, strict=True):
+            if server is not first:
+                assert server.shard.status().number == number + written
+                assert server.objects.count("get") - before == written
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_many_objects_are_read_at_once_by_a_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        first = Server("a", tmp_path, objects, [])
+        await first.shard.start()
+        await first.shard.settled()
+        for text in range(300):
+            await first.publish(b"%d" % text)
+        await first.shard.stop()
+        began = asyncio.get_running_loop().time()
+        last = Server("d", tmp_path, objects, [])
+        await last.shard.start()
+        await last.shard.settled()
+        assert asyncio.get_running_loop().time() - began < 300 * 0.005 / 4
+        assert await last.publish(b"300") == 301
+        await last.shard.stop()
+
+    run(main())
+
+
+def test_a_server_that_hears_no_owner_looks_for_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        for server in three:
+            server.is_cut = True
+        await first.publish(b"two")
+        number = first.shard.status().number
+        await asyncio.sleep(1.1)
+        assert {server.shard.status().number for server in three} == {number}
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_next_look_comes_whatever_the_sum_of_its_times_is(tmp_path: Path) -> None:
+    """As floats have it, less than a second has gone then."""
+    heard = 7.002
+
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(heard - 0.001 - loop.time())
+        assert heard + 1.0 - heard < 1.0
+        second = next(server for server in three if server is not first)
+        status = first.shard.status()
+        for server in three:
+            server.is_cut = True
+        beat = Beat(True, status.epoch, status.number)
+        loop.call_at(heard, second.shard.heard, beat, first.name)
+        await asyncio.sleep(1.1)
+        assert second.objects.requests[-1].at == heard + 1.0
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_a_silent_owner_is_replaced_and_commits_nothing_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        first.is_cut = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        second = await owner_of(three, first)
+        assert loop.time() - began < 5.0
+        await second.publish(b"two")
+        await asyncio.sleep(1.5)
+        assert first.shard.role is Role.STANDBY
+        assert first.reasons[-1] is not None
+        assert second.texts() == [b"one", b"two"]
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_a_suspected_owner_is_replaced_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        first.is_cut = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for server in three:
+            if server is not first:
+                server.shard.suspect()
+        second = await owner_of(three, first)
+        assert loop.time() - began < 0.2
+        assert second.texts() == [b"one"]
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_an_end_waits_for_a_bucket_that_is_away_for_so_long_only(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        await server.shard.start()
+        await server.shard.settled()
+        assert await server.publish(b"one") == 1
+        server.objects.fate = lambda _: FAILS
+        with pytest.raises(StorageError, match="not confirmed"):
+            await server.publish(b"two")
+        began = asyncio.get_running_loop().time()
+        await server.shard.stop()
+        assert asyncio.get_running_loop().time() - began < RELEASE_S + 1
+
+    run(main())
+
+
+async def published_at_once(server: Server) -> int:
+    """Publish until the budget is used up; return how many went in."""
+    for count in range(1000):
+        try:
+            await server.publish(b"x")
+        except StorageError:
+            return count
+    return 1000
+
+
+def test_another_budget_of_puts_holds_for_this_term_and_the_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        await server.shard.start()
+        await server.shard.settled()
+        server.shard.limit_puts(0.001)  # with the one of before, a token comes each 20 ms
+        assert 190 <= await published_at_once(server) <= 200
+        await server.shard.step_down()
+        assert await owner_of([server]) is server
+        assert 190 <= await published_at_once(server) <= 200
+        await server.shard.stop()
+
+    run(main())

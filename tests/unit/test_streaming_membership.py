@@ -1,0 +1,340 @@
+"""A streaming server and its shard, whose decisions open and close the service of a server that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from headrace.app import streaming_service
+from headrace.bucket.port import Beat
+from headrace.client import stan
+from headrace.conf.bucket_options import BucketOptions
+from headrace.conf.options import Options
+from headrace.conf.streaming_options import StreamingOptions
+from headrace.errors import HeadraceError, StartError, StorageError
+from headrace.log.committer import InlineCommitter
+from headrace.log.filesystem import RealFileSystem
+from headrace.log.port import SyncPolicy
+from headrace.log.store import FileStore
+from headrace.server.reload import change_options
+from headrace.server.server import Server
+from headrace.streaming.service import StreamingService
+from headrace.streaming_membership import StreamingMembership
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from headrace.bucket.port import ShardHost
+    from headrace.log.filesystem import FileSystem
+
+TEST_SECONDS = 20.0
+STREAMING = StreamingOptions(
+    cluster_id="test", store_type="FILE", directory="local", bucket=BucketOptions(url="file:///bucket")
+)
+LOG = logging.getLogger("test-membership")
+
+
+class FakeShard:
+    """A shard that owns when a test says so, over files of one directory."""
+
+    def __init__(self, host: ShardHost, owns: bool, refusal: HeadraceError | None) -> None:
+        self.host = host
+        self.said: list[object] = []
+        self.was_told = asyncio.Event()
+        self._owns = owns
+        self._refusal = refusal
+        self._settled = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        task = asyncio.get_running_loop().create_task(self._run())
+        self._tasks.add(task)
+
+    async def _run(self) -> None:
+        if self._owns:
+            try:
+                await self.promote()
+            except HeadraceError as error:
+                await self.host.demoted(str(error))
+                return
+        self._settled.set()
+
+    async def promote(self) -> None:
+        await self.host.promoted(RealFileSystem(), InlineCommitter())
+        self._owns = True
+
+    async def demote(self, reason: str | None) -> None:
+        self._owns = False
+        await self.host.demoted(reason)
+
+    async def settled(self) -> None:
+        await self._settled.wait()
+
+    async def stop(self) -> None:
+        self.said.append("stop")
+        if self._owns:
+            await self.demote(None)
+
+    def heard(self, beat: Beat, server_id: str) -> None:
+        self.said.append((beat, server_id))
+        self.was_told.set()
+
+    def limit_puts(self, per_second: float) -> None:
+        self.said.append(per_second)
+
+    def suspect(self) -> None:
+        self.said.append("suspect")
+        self.was_told.set()
+
+
+class World:
+    """Servers with one directory of channels; which one has it is the test's to say."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.shards: list[FakeShard] = []
+        self.services: list[StreamingService] = []
+
+    def open_store(self, files: FileSystem) -> FileStore:
+        return FileStore(self.directory / "store", filesystem=files)
+
+    @asynccontextmanager
+    async def server(
+        self,
+        *,
+        owns: bool = True,
+        refusal: HeadraceError | None = None,
+        streaming: StreamingOptions = STREAMING,
+        open_store: Callable[[FileSystem], FileStore] | None = None,
+    ) -> AsyncIterator[Server]:
+        service = StreamingService(streaming, None, LOG)
+
+        def make(host: ShardHost) -> FakeShard:
+            self.shards.append(FakeShard(host, owns, refusal))
+            return self.shards[-1]
+
+        StreamingMembership(service, open_store or self.open_store, make, LOG)
+        self.services.append(service)
+        options = Options(host="127.0.0.1", port=-1, streaming=streaming)
+        async with Server(options, services=[service]) as server:
+            yield server
+
+    def state(self, number: int = 0) -> str:
+        return self.services[number].snapshot_server().state
+
+
+def scenario(test: Callable[[World], Awaitable[None]]) -> Callable[[Path], None]:
+    """Runs a coroutine test in a world."""
+
+    async def run(directory: Path) -> None:
+        async with asyncio.timeout(TEST_SECONDS):
+            await test(World(directory))
+
+    @functools.wraps(test)
+    def wrapper(tmp_path: Path) -> None:
+        asyncio.run(run(tmp_path))
+
+    del wrapper.__wrapped__  # type: ignore[attr-defined] # pytest looks for its parameters
+    return wrapper
+
+
+@scenario
+async def test_channels_are_served_once_the_server_is_ready(world: World) -> None:
+    async with world.server() as server:
+        assert world.state() == "FT_ACTIVE"
+        client = await stan.connect("test", "me", servers=server.url)
+        await client.publish("foo", b"x")
+        await client.close()
+    assert world.shards[0].said[:1] == ["stop"]
+    assert world.state() == "SHUTDOWN"
+
+
+@scenario
+async def test_channels_come_and_go_while_the_server_runs(world: World) -> None:
+    async with world.server(owns=False) as server:
+        (shard,) = world.shards
+        assert world.state() == "FT_STANDBY"
+        for _ in range(3):
+            await shard.promote()
+            client = await stan.connect("test", "me", servers=server.url)
+            await client.publish("foo", b"x")
+            await client.close()
+            await shard.demote(None)
+            await shard.promote()
+            await shard.demote("another server owns the shard")
+        assert world.state() == "FT_STANDBY"
+        await shard.promote()
+        shown = world.services[0].snapshot_channel("foo")
+        assert shown is not None
+        assert shown.last_seq == 3
+
+
+@scenario
+async def test_reload_takes_another_budget_of_puts_over(world: World) -> None:
+    async with world.server() as server:
+        streaming = replace(STREAMING, bucket=BucketOptions(url="file:///bucket", puts_per_second=7.5))
+        change_options(server, replace(server.options, streaming=streaming))
+        assert world.shards[0].said == [7.5]
+
+
+@scenario
+async def test_bucket_that_cannot_be_used_ends_the_start(world: World) -> None:
+    with pytest.raises(StartError, match=r"STREAM: Failed to start: 403 from the store"):
+        async with world.server(refusal=HeadraceError("403 from the store")):
+            pass
+
+
+@scenario
+async def test_channels_that_cannot_be_opened_end_the_start(world: World) -> None:
+    def fail(files: FileSystem) -> FileStore:
+        raise StorageError("no space left")
+
+    with pytest.raises(StartError, match=r"STREAM: Failed to start: no space left"):
+        async with world.server(open_store=fail):
+            pass
+    assert world.state() == "SHUTDOWN"
+
+
+@scenario
+async def test_channels_of_another_cluster_end_the_start(world: World) -> None:
+    async with world.server():
+        pass
+    other = StreamingOptions(
+        cluster_id="other", store_type="FILE", directory="local", bucket=STREAMING.bucket
+    )
+    with pytest.raises(StartError, match="does not match recovered value"):
+        async with world.server(streaming=other):
+            pass
+    async with world.server():  # the store was closed
+        assert world.state(2) == "FT_ACTIVE"
+
+
+@scenario
+async def test_channels_that_cannot_be_opened_later_leave_the_server_running(world: World) -> None:
+    async with world.server(owns=False):
+        (shard,) = world.shards
+        holder = FileStore(world.directory / "store")
+        with pytest.raises(HeadraceError, match="another process has"):
+            await shard.promote()
+        await shard.demote("it cannot be used")
+        holder.close()
+        await shard.promote()
+        assert world.state() == "FT_ACTIVE"
+
+
+@pytest.mark.parametrize(("commit", "sync"), [("bucket", SyncPolicy.NEVER), ("disk", SyncPolicy.GROUP)])
+def test_service_of_a_configuration_with_a_bucket(tmp_path: Path, commit: Any, sync: SyncPolicy) -> None:
+    options = replace(
+        STREAMING,
+        directory=str(tmp_path / "store"),
+        bucket=BucketOptions(url="file:///bucket", commit=commit),
+    )
+    shards: list[FakeShard] = []
+
+    def make(host: ShardHost) -> FakeShard:
+        shards.append(FakeShard(host, owns=True, refusal=None))
+        return shards[-1]
+
+    async def run() -> None:
+        with streaming_service(options, lambda _text: None, make_shard=make) as service:
+            async with Server(Options(host="127.0.0.1", port=-1), services=[service]) as server:
+                client = await stan.connect("test", "me", servers=server.url)
+                await client.publish("foo", b"x")
+                await client.close()
+                assert service.snapshot_server().state == "FT_ACTIVE"
+
+    asyncio.run(run())
+    assert (tmp_path / "store" / "closed").exists() is (sync is not SyncPolicy.NEVER)
+    store = FileStore(tmp_path / "store")
+    assert store.open(b"foo").state().messages == 1
+    store.close()
+
+
+def test_configuration_with_a_bucket_needs_what_makes_its_shard() -> None:
+    async def run() -> None:
+        with streaming_service(STREAMING, lambda _text: None):
+            pass
+
+    with pytest.raises(StartError, match="bucket is not supported"):
+        asyncio.run(run())
+
+
+@asynccontextmanager
+async def another(world: World, server: Server) -> AsyncIterator[tuple[StreamingMembership, FakeShard]]:
+    """One more streaming server with the same bucket, which stands by."""
+    service = StreamingService(STREAMING, None, LOG)
+    shards: list[FakeShard] = []
+
+    def make(host: ShardHost) -> FakeShard:
+        shards.append(FakeShard(host, owns=False, refusal=None))
+        return shards[-1]
+
+    membership = StreamingMembership(service, world.open_store, make, LOG)
+    host = server.start_service(service, server.accounts.default)
+    await membership.join()
+    yield membership, shards[0]
+    await membership.part()
+    server.stop_services([host])
+
+
+@scenario
+async def test_signs_of_life_reach_the_shards_of_other_servers(world: World) -> None:
+    async with world.server() as server, another(world, server) as (_, shard):
+        beat = Beat(is_owner=True, epoch=7, number=1 << 63)
+
+        owner = world.services[0].membership
+        assert isinstance(owner, StreamingMembership)
+        owner.tell(beat)
+        await shard.was_told.wait()
+
+        assert shard.said == [(beat, world.services[0].server_id)]
+        assert world.shards[0].said == []
+
+
+@scenario
+async def test_what_is_no_sign_of_life_is_passed_over(world: World) -> None:
+    async with world.server() as server, another(world, server) as (membership, shard):
+        beats = world.services[0].beats
+        assert beats is not None
+        for data in (b"", b"\x01", bytes(18), bytes(1000)):
+            beats.tell(data)
+        beats.tell(bytes(17))
+        await shard.was_told.wait()
+
+        assert [beat for beat, _ in shard.said] == [Beat(is_owner=False, epoch=0, number=0)]
+        assert membership is not None
+
+
+@scenario
+async def test_owner_is_suspected_when_nobody_answers_clients_any_more(world: World) -> None:
+    async with world.server() as server, another(world, server) as (_, shard):
+        world.services[0].abandon()
+
+        await shard.was_told.wait()
+        assert shard.said == ["suspect"]
+        assert world.shards[0].said == []  # it has the store still, and knows best
+
+
+@scenario
+async def test_server_that_leaves_hands_over_if_there_is_another(world: World) -> None:
+    async with world.server() as server, another(world, server) as (membership, _):
+        owner = world.services[0].membership
+        assert owner is not None
+        await owner.leave()
+        assert world.state() == "FT_ACTIVE"
+
+        membership.tell(Beat(is_owner=False, epoch=1, number=1))
+        await world.shards[0].was_told.wait()
+        await owner.leave()
+
+        assert world.shards[0].said[-1] == "stop"
+        assert world.state() == "FT_STANDBY"
