@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.server.worker import Worker
     from headrace.shared_channels import SharedChannels
     from headrace.streaming.service import StreamingService
-    from headrace.streaming_membership import ChannelShard
+    from headrace.streaming_membership import MakeChannelShard
 
 OF_THE_LOG: Final = frozenset(
     ["log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog", "logtime", "logtime_utc"]
@@ -219,24 +219,28 @@ def streaming_service(
     *,
     filesystem: FileSystem | None = None,
     clock: Callable[[], int] = time_ns,
-    make_shard: Callable[[ShardHost], ChannelShard] | None = None,
+    make_shard: MakeChannelShard | None = None,
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
     `shared`: channels of it that are streams too. `filesystem`: of the store; None: the system's. `clock`:
-    of the store, ns since 1970 UTC. `make_shard`: makes the shard of the channels in a bucket.
+    of the store, ns since 1970 UTC. `make_shard`: makes the shard of the channels, where they are in a
+    bucket; None: that of the options.
     Raises: StartError when the store cannot be opened.
     """
     log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
     # Streaming's own flags decide what it says, whatever the server's say.
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
-    if make_shard is None and options.bucket is not None:
-        _refuse("STREAM: Failed to start", "bucket")
     _refuse_file(options)
     _refuse_foreign_store(options)
-    if make_shard is not None:
-        with _archived(_service_of_shard(options, on_conflict, make_shard, log, clock), log) as service:
+    if options.bucket is not None:
+        if options.bucket.commit == "disk" and make_shard is None:
+            _refuse("STREAM: Failed to start", "bucket: commit: disk")
+        from headrace.streaming_membership import channel_shards
+
+        make = make_shard or channel_shards(options, log, filesystem, clock)
+        with _archived(_service_of_shard(options, on_conflict, make, log, clock), log) as service:
             yield service
         return
     with (
@@ -303,7 +307,7 @@ def _service_of_store(
 def _service_of_shard(
     options: StreamingOptions,
     on_conflict: Callable[[str], object],
-    make_shard: Callable[[ShardHost], ChannelShard],
+    make_shard: MakeChannelShard,
     log: logging.Logger,
     clock: Callable[[], int],
 ) -> StreamingService:

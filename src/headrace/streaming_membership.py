@@ -8,12 +8,17 @@ server is the owner (`bucket.shard`), what the service does (`headrace.streaming
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.bucket.keys import channels_shard
+from headrace.bucket.opening import open_place
 from headrace.bucket.port import Beat
+from headrace.bucket.shard import Shard
 from headrace.errors import HeadraceError, LogError, StartError
 from headrace.limits import OWNER_LOOK
+from headrace.log.filesystem import RealFileSystem
 from headrace.streaming.beats import StreamingBeats
 from headrace.streaming.error_texts import failed_to_start
 
@@ -22,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.bucket.port import ShardHost
+    from headrace.bucket.status import ShardStatus
     from headrace.conf.options import Options
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.log.committer import Committer
     from headrace.log.filesystem import FileSystem
     from headrace.log.store import LogStore
@@ -33,11 +40,18 @@ LOOK_S: Final = 0.2
 SILENT_S: Final = 2.0
 """Seconds without a sign of life after which a server is not counted among those that are there."""
 
+PROOF_S: Final = 3.0
+"""Seconds after the last proof that this server is the owner for which its service may speak."""
+
 _BEAT: Final = Struct(">?QQ")
 
 
 class ChannelShard(Protocol):
     """The shard of the channels at this server: `bucket.shard.Shard`."""
+
+    @property
+    def last_proof(self) -> float:
+        """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
 
     async def start(self) -> None:
         """Read what the bucket has, and begin to stand by. Raises: HeadraceError."""
@@ -57,6 +71,45 @@ class ChannelShard(Protocol):
     def suspect(self) -> None:
         """The connections to the owner are gone: claim now."""
 
+    def status(self) -> ShardStatus:
+        """Return the status of the shard, for monitoring."""
+
+
+class MakeChannelShard(Protocol):
+    """The way to the shard of the channels, on the server's loop."""
+
+    def __call__(self, host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> ChannelShard:
+        """Make the shard for a host, at the server and in the cluster of these names ("": it has none).
+
+        `is_alone`: the server can hear no others. Raises: HeadraceError.
+        """
+
+
+def channel_shards(
+    options: StreamingOptions, log: logging.Logger, filesystem: FileSystem | None, clock: Callable[[], int]
+) -> MakeChannelShard:
+    """Return what makes the shard of the channels in the bucket of the options.
+
+    `filesystem`: of this machine's copy; None: the system's. `clock`: ns since 1970 UTC.
+    """
+    bucket, directory = options.bucket, options.directory
+    assert bucket is not None, "else the channels are this server's alone"
+    assert directory is not None, "a bucket needs a FILE store"
+
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
+        place = open_place(
+            bucket,
+            channels_shard(options.cluster_id),
+            Path(directory),
+            server=server,
+            cluster=cluster,
+            files=filesystem or RealFileSystem(),
+            wall_ns=clock,
+        )
+        return Shard(place, host, log, is_alone=is_alone)
+
+    return make
+
 
 class StreamingMembership:
     """The membership of one streaming server among those with the same bucket.
@@ -69,7 +122,7 @@ class StreamingMembership:
         self,
         service: StreamingService,
         open_store: Callable[[FileSystem], LogStore],
-        make: Callable[[ShardHost], ChannelShard],
+        make: MakeChannelShard,
         log: logging.Logger,
     ) -> None:
         self._service = service
@@ -90,14 +143,16 @@ class StreamingMembership:
 
     # -- Membership -----------------------------------------------------------------------------------
 
-    async def join(self) -> None:
+    async def join(self, server: str, cluster: str, *, is_alone: bool) -> None:
         loop = asyncio.get_running_loop()
-        self._shard = self._make(self)
         self._refusal = loop.create_future()
         try:
-            await self._shard.start()
+            name = self._service.options.node_id or server
+            shard = self._shard = self._make(self, name, cluster, is_alone=is_alone)
+            self._service.bucket = shard.status
+            await shard.start()
             self._look_on()
-            settled = loop.create_task(self._shard.settled())
+            settled = loop.create_task(shard.settled())
             done, _ = await asyncio.wait(
                 (settled, self._refusal), timeout=OWNER_LOOK, return_when=asyncio.FIRST_COMPLETED
             )
@@ -111,6 +166,17 @@ class StreamingMembership:
             self._refusal = None
         if not done:
             self._log.warning("STREAM: It is not known yet which server has the channels")
+
+    def proven_until(self) -> int:
+        """Return until when what the service knows is so, in monotonic ns.
+
+        One that stands by knows nothing that could be of the past: it may always say that it lives.
+        """
+        if self._store is None or self._shard is None:
+            proof = asyncio.get_running_loop().time()
+        else:
+            proof = self._shard.last_proof
+        return round((proof + PROOF_S) * 1e9)
 
     def reload(self, new: Options) -> None:
         if self._shard is not None and new.streaming is not None and new.streaming.bucket is not None:

@@ -43,17 +43,22 @@ cluster {{ name: C, listen: "127.0.0.1:{own}", routes: [{routes}] }}
 class Three:
     """Three servers of a cluster that have one bucket."""
 
+    config = CONFIG
+    monitoring = "/jsz"
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._ports = [free_port() for _ in range(3)]
-        self.servers = [self._start(number) for number in range(3)]
+        self.servers = [self._start(number, ready=False) for number in range(3)]
+        for server in self.servers:
+            server.wait_until_ready()
 
-    def _start(self, number: int) -> ServerProcess:
+    def _start(self, number: int, *, ready: bool = True) -> ServerProcess:
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._ports)
-        text = CONFIG.format(number=number, folder=self._folder, own=self._ports[number], routes=routes)
+        text = self.config.format(number=number, folder=self._folder, own=self._ports[number], routes=routes)
         folder = self._folder / f"s{number}"
         folder.mkdir(exist_ok=True)
-        return ServerProcess(HEADRACES[0], folder, config=text)
+        return ServerProcess(HEADRACES[0], folder, config=text, ready=ready)
 
     def start_again(self, number: int) -> None:
         """Start a server anew, on an empty disk."""
@@ -62,7 +67,7 @@ class Three:
         self.servers[number] = self._start(number)
 
     def role(self, number: int) -> str:
-        with urlopen(f"{self.servers[number].monitor_url}/jsz", timeout=PATIENCE) as answer:
+        with urlopen(f"{self.servers[number].monitor_url}{self.monitoring}", timeout=PATIENCE) as answer:
             return str(json.load(answer)["bucket"]["role"])
 
     def owner(self, but: int = -1) -> int:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import nats
 import pytest
 from msgspec.structs import replace
+from nats.errors import NoRespondersError
 
+from headrace import Server as EmbeddedServer
 from headrace.app import streaming_service
 from headrace.bucket.port import Beat
+from headrace.bucket.status import ShardStatus
 from headrace.client import stan
 from headrace.conf.bucket_options import BucketOptions
+from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import HeadraceError, StartError, StorageError
@@ -22,8 +27,10 @@ from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore
+from headrace.protocol.stan import ConnectRequest, ConnectResponse
 from headrace.server.reload import change_options
 from headrace.server.server import Server
+from headrace.server.snapshot import ServerMonitor
 from headrace.streaming.service import StreamingService
 from headrace.streaming_membership import StreamingMembership
 
@@ -44,14 +51,25 @@ LOG = logging.getLogger("test-membership")
 class FakeShard:
     """A shard that owns when a test says so, over files of one directory."""
 
-    def __init__(self, host: ShardHost, owns: bool, refusal: HeadraceError | None) -> None:
+    def __init__(
+        self, host: ShardHost, owns: bool, refusal: HeadraceError | None, *names: str, is_alone: bool = True
+    ) -> None:
         self.host = host
+        self.names = names
+        """The names of its server and of its cluster."""
+        self.is_alone = is_alone
         self.said: list[object] = []
         self.was_told = asyncio.Event()
         self._owns = owns
         self._refusal = refusal
         self._settled = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.proof: float | None = None
+        """The time of the last proof; None: this moment."""
+
+    @property
+    def last_proof(self) -> float:
+        return asyncio.get_running_loop().time() if self.proof is None else self.proof
 
     async def start(self) -> None:
         if self._refusal is not None:
@@ -95,6 +113,19 @@ class FakeShard:
         self.said.append("suspect")
         self.was_told.set()
 
+    def status(self) -> ShardStatus:
+        return ShardStatus(
+            shard="streaming-test",
+            url="file:///bucket",
+            role="owner" if self._owns else "standby",
+            epoch=1,
+            owner=self.names[0],
+            number=1,
+            snapshot=0,
+            commit="bucket",
+            max_lag_s=1.0,
+        )
+
 
 class World:
     """Servers with one directory of channels; which one has it is the test's to say."""
@@ -118,13 +149,13 @@ class World:
     ) -> AsyncIterator[Server]:
         service = StreamingService(streaming, None, LOG)
 
-        def make(host: ShardHost) -> FakeShard:
-            self.shards.append(FakeShard(host, owns, refusal))
+        def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> FakeShard:
+            self.shards.append(FakeShard(host, owns, refusal, server, cluster, is_alone=is_alone))
             return self.shards[-1]
 
         StreamingMembership(service, open_store or self.open_store, make, LOG)
         self.services.append(service)
-        options = Options(host="127.0.0.1", port=-1, streaming=streaming)
+        options = Options(host="127.0.0.1", port=-1, server_name="here", streaming=streaming)
         async with Server(options, services=[service]) as server:
             yield server
 
@@ -240,8 +271,8 @@ def test_service_of_a_configuration_with_a_bucket(tmp_path: Path, commit: Any, s
     )
     shards: list[FakeShard] = []
 
-    def make(host: ShardHost) -> FakeShard:
-        shards.append(FakeShard(host, owns=True, refusal=None))
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> FakeShard:
+        shards.append(FakeShard(host, True, None, server, cluster))
         return shards[-1]
 
     async def run() -> None:
@@ -259,13 +290,101 @@ def test_service_of_a_configuration_with_a_bucket(tmp_path: Path, commit: Any, s
     store.close()
 
 
-def test_configuration_with_a_bucket_needs_what_makes_its_shard() -> None:
-    async def run() -> None:
-        with streaming_service(STREAMING, lambda _text: None):
-            pass
+@scenario
+async def test_shard_hears_of_its_server_and_monitoring_of_the_shard(world: World) -> None:
+    async with world.server() as server:
+        (shard,) = world.shards
+        assert (shard.names, shard.is_alone) == (("here", ""), True)
+        status = world.services[0].bucket_status()
+        assert status is not None
+        assert (status.shard, status.role, status.owner) == ("streaming-test", "owner", "here")
+        assert list(ServerMonitor(server).buckets()) == ["Streaming"]
+    node = replace(STREAMING, clustered=True, node_id="a")
+    async with world.server(streaming=node):
+        assert world.shards[1].names == ("a", "")
 
-    with pytest.raises(StartError, match="bucket is not supported"):
-        asyncio.run(run())
+
+@scenario
+async def test_owner_without_a_proof_says_nothing_until_it_has_one(world: World) -> None:
+    """As one that slept: another server may have the channels by now."""
+    async with world.server() as server, await nats.connect(server.url) as client:
+        (shard,) = world.shards
+        request = ConnectRequest(client_id=b"me", heartbeat_inbox=b"hb").encode()
+        shard.proof = 0.0
+        refused = 0
+        while not refused:  # what is proven already may be said for some seconds
+            try:
+                await client.request("_STAN.discover.test", request, timeout=TEST_SECONDS)
+            except NoRespondersError:
+                refused += 1
+        shard.proof = None
+        answer: bytes | None = None
+        while answer is None:
+            with suppress(NoRespondersError):
+                answer = (await client.request("_STAN.discover.test", request, timeout=TEST_SECONDS)).data
+        assert ConnectResponse.decode(answer).error == b""
+
+
+def shared(folder: Path, name: str, **changes: Any) -> StreamingOptions:
+    """Streaming of a server with a disk of its own and the bucket of all."""
+    return replace(
+        STREAMING, directory=str(folder / name), bucket=BucketOptions(f"file://{folder}/bucket"), **changes
+    )
+
+
+def over_a_bucket(streaming: StreamingOptions, jetstream: JetStreamOptions | None = None) -> EmbeddedServer:
+    return EmbeddedServer(Options(host="127.0.0.1", port=-1, streaming=streaming, jetstream=jetstream))
+
+
+async def published(server: Server, cluster: str, *data: bytes) -> list[bytes]:
+    """Publish; return what is in the channel then."""
+    async with await stan.connect(cluster, "me", servers=server.url) as client:
+        for one in data:
+            await client.publish("foo", one)
+        return [message.data async for message in client.replay("foo")]
+
+
+@scenario
+async def test_channels_are_in_the_bucket_and_an_empty_disk_is_as_good(world: World) -> None:
+    async with over_a_bucket(shared(world.directory, "first")) as server:
+        assert await published(server, "test", b"a", b"b") == [b"a", b"b"]
+    async with over_a_bucket(shared(world.directory, "second")) as server:
+        assert await published(server, "test", b"c") == [b"a", b"b", b"c"]
+
+
+@scenario
+async def test_cluster_ids_and_jetstream_share_a_prefix_without_meeting(world: World) -> None:
+    streams = JetStreamOptions(
+        store_dir=str(world.directory / "js"), bucket=BucketOptions(f"file://{world.directory}/bucket")
+    )
+    for cluster, jetstream in (("test", streams), ("other", None)):
+        streaming = shared(world.directory, cluster, cluster_id=cluster)
+        async with over_a_bucket(streaming, jetstream) as server:
+            assert await published(server, cluster, cluster.encode()) == [cluster.encode()]
+    shards = {path.name for path in (world.directory / "bucket" / "shards").iterdir()}
+    assert shards == {"jetstream", "streaming-test", "streaming-other"}
+    async with over_a_bucket(shared(world.directory, "third")) as server:
+        assert await published(server, "test") == [b"test"]
+
+
+@scenario
+async def test_directory_of_another_cluster_id_is_left_alone(world: World) -> None:
+    async with over_a_bucket(shared(world.directory, "disk")) as server:
+        await published(server, "test", b"a")
+    with pytest.raises(StartError, match=r"/shards/streaming-test, not of .*/shards/streaming-other"):
+        async with over_a_bucket(shared(world.directory, "disk", cluster_id="other")):
+            pass
+    async with over_a_bucket(shared(world.directory, "disk")) as server:
+        assert await published(server, "test") == [b"a"]
+
+
+@scenario
+async def test_commit_to_the_disk_is_refused(world: World) -> None:
+    bucket = BucketOptions(f"file://{world.directory}/bucket", commit="disk")
+    with pytest.raises(StartError, match="STREAM: Failed to start: bucket: commit: disk is not supported"):
+        async with over_a_bucket(replace(shared(world.directory, "first"), bucket=bucket)):
+            pass
+    assert not (world.directory / "bucket").exists()
 
 
 @asynccontextmanager
@@ -274,13 +393,13 @@ async def another(world: World, server: Server) -> AsyncIterator[tuple[Streaming
     service = StreamingService(STREAMING, None, LOG)
     shards: list[FakeShard] = []
 
-    def make(host: ShardHost) -> FakeShard:
-        shards.append(FakeShard(host, owns=False, refusal=None))
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> FakeShard:
+        shards.append(FakeShard(host, False, None, server, cluster))
         return shards[-1]
 
     membership = StreamingMembership(service, world.open_store, make, LOG)
     host = server.start_service(service, server.accounts.default)
-    await membership.join()
+    await membership.join("another", "", is_alone=False)
     yield membership, shards[0]
     await membership.part()
     server.stop_services([host])

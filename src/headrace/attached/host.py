@@ -22,7 +22,7 @@ from headrace.core.service import REQUEST_INFO, Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.errors import StartError
 from headrace.protocol.jetstream.headers import without_prefix
-from headrace.server.services import Timers, log_mistake
+from headrace.server.services import NO_RESPONDERS, ProofWatch, Timers, log_mistake
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
@@ -46,10 +46,19 @@ _NOBODY: Final = b"NATS/1.0 503"
 
 
 class RemoteHost:
-    """One service's host. `addresses` are tried in order, then those that the server names."""
+    """One service's host. `addresses` are tried in order, then those that the server names.
+
+    `proof`: as of `server.services.ServiceHost`.
+    """
 
     def __init__(
-        self, service: Service, addresses: Sequence[ServerAddress], login: Login, log: logging.Logger
+        self,
+        service: Service,
+        addresses: Sequence[ServerAddress],
+        login: Login,
+        log: logging.Logger,
+        *,
+        proof: Callable[[], int] | None = None,
     ) -> None:
         self.service = service
         self.name = login.options.name
@@ -57,7 +66,8 @@ class RemoteHost:
         self._login = login
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._timers = Timers(self._loop, self.failed)
+        self._proof = ProofWatch(self._loop, proof, self._resume)
+        self._timers = Timers(self._loop, self.failed, self._proof.holds)
         self._connection: AttachedConnection | None = None
         self._subscriptions = SubscriptionTable()
         self._gathered: set[int] = set()
@@ -196,6 +206,7 @@ class RemoteHost:
         """
         self._is_stopped = True
         self._timers.end()
+        self._proof.end()
         self._end_tasks()
         try:
             self.service.stop()
@@ -311,10 +322,29 @@ class RemoteHost:
             deliveries = [delivery for delivery in deliveries if not self._answers(delivery.sid, said=True)]
         if not deliveries or self._is_stopped:
             return
+        if not self._proof.holds():
+            self._answer_nobody(deliveries)
+            return
         try:
             self.service.deliver(gather(deliveries, self._gathered))
         except Exception as error:  # noqa: BLE001 - a mistake of the service must not end the connection
             self.failed(error)
+
+    def _answer_nobody(self, deliveries: Sequence[Delivery]) -> None:
+        """Answer at once as if there were no service: what this one knows may be of the past."""
+        answers = Outgoing()
+        for delivery in deliveries:
+            if delivery.reply:
+                answers.add(delivery.reply, b"", headers=NO_RESPONDERS)
+        if self._connection is not None and answers.size:
+            frames, _ = answers.frames(self._connection.max_payload)
+            self._frames.append(frames)
+            self._write_soon()
+
+    def _resume(self) -> None:
+        """Say what waited for the proof."""
+        self._timers.resume()
+        self.announce()
 
     def _delivery(self, head: Head, block: bytes, payload: bytes) -> Delivery:
         subject, sid, reply = head[0], int(head[1]), head[2] or b""
@@ -356,7 +386,7 @@ class RemoteHost:
                 connection.write(b"".join(frames))
 
     def _take_outgoing(self, connection: AttachedConnection) -> None:
-        if not self.outgoing.size:
+        if not self.outgoing.size or not self._proof.holds():
             return
         frames, refused = self.outgoing.frames(connection.max_payload)
         self._frames.append(frames)

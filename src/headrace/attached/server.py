@@ -62,7 +62,7 @@ class AttachedServer(Server):
             for service in self.services:
                 await self._attach(service)
             for membership in memberships(self.services):
-                await membership.join()
+                await membership.join(self.name, "", is_alone=False)
             self.listeners.monitor = await open_monitor(self)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
@@ -99,7 +99,8 @@ class AttachedServer(Server):
             self._nats.server_name,
         )
         log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
-        return RemoteHost(service, addresses, login, log)
+        proof = next((each.proven_until for each in memberships([service])), None)
+        return RemoteHost(service, addresses, login, log, proof=proof)
 
     async def _look_for_others(self, host: RemoteHost) -> None:
         """Look for other servers with the cluster ID: two of them would both answer. Raises: StartError."""

@@ -1,4 +1,4 @@
-"""The mark in a local directory that says of which bucket it is a cache.
+"""The mark in a local directory that says of which shard of which bucket it is a cache.
 
 A cache is made to agree with its bucket, so what else lies there would go. That is right for a cache, and
 wrong for a store that was there before it had a bucket, or that is of another one: those end the start.
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 MARK: Final = "url"
-"""The file in the cache's own folder with the URL of the bucket."""
+"""The file in the cache's own folder with the URL of the shard."""
 
 
 def mark_directory(files: FileSystem, directory: Path, url: str) -> None:
-    """Make a directory the cache of the bucket of a URL, if it is that already or is empty.
+    """Make a directory the cache of the shard of a URL, if it is that already or is empty.
 
     Raises: NotOurs if something else is there, which nothing touches; CacheFailed for errors of the disk.
     """
@@ -36,12 +36,12 @@ def mark_directory(files: FileSystem, directory: Path, url: str) -> None:
         if known == url:
             return
         if known is not None:
-            raise NotOurs(f"{directory} is a cache of {known}, not of {url}: give another store_dir")
+            raise NotOurs(f"{directory} is a cache of {known}, not of {url}: give another directory")
         found = sorted(set(files.listdir(directory)) - LOCAL_NAMES - {OWN})
         if found:
             raise NotOurs(
                 f"{directory} has a store that is in no bucket ({found[0]}), and would be lost: give another "
-                "store_dir, and copy its streams with mirrors, or with backups of nats"
+                "directory, and copy its streams with mirrors, or with backups of nats"
             )
         make_directory(files, path.parent)
         replace_file(files, path, url.encode())

@@ -56,6 +56,11 @@ class ShardKeys:
         return int(name)
 
 
+def channels_shard(cluster_id: str) -> str:
+    """Return the shard of the channels of a NATS Streaming cluster ID: its servers alone have it."""
+    return f"streaming-{cluster_id}"
+
+
 def milestone_above(number: int) -> int:
     """Return the first milestone behind a number; a milestone's is the next one."""
     return (number // MILESTONE + 1) * MILESTONE

@@ -92,7 +92,7 @@ class Shard:
         Raises: BucketError, NotOurs if the prefix or the local directory is somebody else's; StoreError.
         """
         place = self._place
-        mark_directory(place.files, place.directory, place.options.url)
+        mark_directory(place.files, place.directory, f"{place.options.url}/shards/{place.keys.shard}")
         await check_identity(place.store, place.cluster)
         replica = await self._load()
         await replica.catch_up()  # what is there already says nothing about an owner that lives

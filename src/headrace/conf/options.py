@@ -504,7 +504,7 @@ class Options(Keyed, frozen=True):
     def streaming_subject(self) -> str:
         """The subject on which clients of streaming find this server; empty when another may answer too."""
         streaming = self.streaming
-        if streaming is None or streaming.ft_group or streaming.partitioning:
+        if streaming is None or streaming.partitioning or (streaming.ft_group and streaming.bucket is None):
             return ""
         return f"{streaming.discover_prefix}.{streaming.cluster_id}"
 

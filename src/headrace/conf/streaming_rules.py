@@ -32,6 +32,8 @@ ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
 _CLUSTER_ID: Final = r"[a-zA-Z0-9_-]+"
 _NAMES: Final = "only alphanumeric and `-` or `_` are allowed"
 SYNC_POLICIES: Final = ("group", "interval", "never")
+LONGEST_SHARED_ID: Final = 54
+"""Characters of a cluster ID whose channels are in a bucket: it is part of the name that they have there."""
 COMPRESSIONS: Final = ("none", "s2")
 STORES: Final = ("MEMORY", "FILE")
 CIPHERS: Final = {"AES": "AES", "CHACHA": "CHACHA", "CHACHA20": "CHACHA"}
@@ -555,6 +557,9 @@ def _check_bucket(options: StreamingOptions, report: _Report) -> None:
         return
     if options.store_type != "FILE":
         report("bucket needs a FILE store, whose directory has a copy of it", "bucket")
+    if len(options.cluster_id) > LONGEST_SHARED_ID:
+        name = report.name("cluster_id")
+        report(f"{name} can have {LONGEST_SHARED_ID} characters where there is a bucket", "cluster_id")
     if options.sync != "group":
         name = report.name("sync")
         report(f"{name} cannot stand beside bucket, whose commit says what acknowledged means", "sync")

@@ -179,11 +179,15 @@ class Departing(Protocol):
 class Membership(Protocol):
     """The part of a service that decides with other servers which of them serves: they have one store."""
 
-    async def join(self) -> None:
+    async def join(self, server: str, cluster: str, *, is_alone: bool) -> None:
         """Take part, now that others can be heard; return when it is known which server serves, or soon.
 
-        Raises: StartError.
+        `server`, `cluster`: the names of this server and its cluster ("": it has none). `is_alone`: there are
+        no others that this server could hear. Raises: StartError.
         """
+
+    def proven_until(self) -> int:
+        """Return the time until which what the service knows is known to be so: monotonic ns."""
 
     def reload(self, new: Options) -> None:
         """Take over what a running server takes over of changed options."""

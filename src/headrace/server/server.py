@@ -173,7 +173,7 @@ class Server:
             if self.account_services is not None:
                 await self.account_services.join()
             for membership in memberships(self.services):
-                await membership.join()
+                await membership.join(self.name, self.cluster_name or "", is_alone=self.routes is None)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
             self.listeners.accept_clients()
@@ -246,7 +246,8 @@ class Server:
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
-            self.start_service(service, self.accounts.default)
+            proof = next((each.proven_until for each in memberships([service])), None)
+            self.start_service(service, self.accounts.default, proof=proof)
         if self.gateways is not None:
             self.gateways.start()
         if self.routes is not None and not self.options.serves_alone:

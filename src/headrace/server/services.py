@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 PROOF_CHECK: Final = 0.02
 """Seconds between looks whether a service whose proof is too old may speak again."""
 
-_NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
+NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
+"""The headers of the answer to a request for which there is no service."""
 
 
 class ServiceHost:
@@ -83,10 +84,8 @@ class ServiceHost:
         self.wake = wake
         self.now_ns = time_ns if clock is None else clock.now_ns
         self._log = log
-        self._timers = Timers(loop if clock is None else clock, self.failed, self._may_speak)
-        self._proof = proof
-        self._loop = loop
-        self._waits: asyncio.TimerHandle | None = None
+        self._proof = ProofWatch(loop, proof, self._resume)
+        self._timers = Timers(loop if clock is None else clock, self.failed, self._proof.holds)
         self._is_stopped = False
 
     @property
@@ -158,9 +157,7 @@ class ServiceHost:
     def _end_timers(self) -> None:
         self._is_stopped = True
         self._timers.end()
-        if self._waits is not None:
-            self._waits.cancel()
-            self._waits = None
+        self._proof.end()
 
     # -- called by the link -----------------------------------------------------------------------
 
@@ -179,27 +176,14 @@ class ServiceHost:
 
     def unproven(self, batch: list[Delivery | Gathered[Delivery]]) -> None:
         """Messages have come, and what the service knows may be of the past."""
-        self._wait_for_proof()
+        self._proof.wait()
         for received in batch:
             for message in (received,) if isinstance(received, tuple) else received:
                 if message.reply:
-                    self.link.answer_first(message.reply, _NO_RESPONDERS)
+                    self.link.answer_first(message.reply, NO_RESPONDERS)
 
-    def _may_speak(self) -> bool:
-        """True if what the service knows is known to be so."""
-        if self._proof is None or monotonic_ns() <= self._proof():
-            return True
-        self._wait_for_proof()
-        return False
-
-    def _wait_for_proof(self) -> None:
-        if self._waits is None and not self._is_stopped:
-            self._waits = self._loop.call_later(PROOF_CHECK, self._look_for_proof)
-
-    def _look_for_proof(self) -> None:
-        self._waits = None
-        if self._is_stopped or not self._may_speak():
-            return
+    def _resume(self) -> None:
+        """Say what waited for the proof."""
         self._timers.resume()
         self.link.announce()
 
@@ -230,6 +214,50 @@ def log_mistake(log: logging.Logger, name: str, error: Exception, at: str = "") 
     """One line for a mistake of ours; the traceback stands in the log for who debugs."""
     log.error("%s internal error%s: %s", name, f" at {at}" if at else "", in_one_line(error))
     log.debug("%s internal error", name, exc_info=error)
+
+
+class ProofWatch:
+    """The watch over what a service knows: whether it is known to be so, and when it is again.
+
+    `proof`: gives the time until which it is, in monotonic ns; None: it always is. `resume`: called when it
+    is so again, after `holds` or `wait` has said that it was not.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        proof: Callable[[], int] | None,
+        resume: Callable[[], object],
+    ) -> None:
+        self._loop = loop
+        self._proof = proof
+        self._resume = resume
+        self._look_due: asyncio.TimerHandle | None = None
+        self._has_ended = False
+
+    def holds(self) -> bool:
+        """True if what the service knows is known to be so; else it is looked for from now on."""
+        if self._proof is None or monotonic_ns() <= self._proof():
+            return True
+        self.wait()
+        return False
+
+    def wait(self) -> None:
+        """Look for a newer proof from now on."""
+        if self._look_due is None and not self._has_ended:
+            self._look_due = self._loop.call_later(PROOF_CHECK, self._look)
+
+    def _look(self) -> None:
+        self._look_due = None
+        if not self._has_ended and self.holds():
+            self._resume()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._has_ended = True
+        if self._look_due is not None:
+            self._look_due.cancel()
+            self._look_due = None
 
 
 class Timers:

@@ -82,6 +82,8 @@ if TYPE_CHECKING:
         leafs: LeafNodes | None
 
         @property
+        def services(self) -> Sequence[object]: ...
+        @property
         def clients(self) -> Clients: ...
         @property
         def port(self) -> int: ...
@@ -262,7 +264,7 @@ class ServerMonitor:
     def buckets(self) -> Mapping[str, BucketStats]:
         hosted = self._server.account_services
         sources = [("JetStream", hosted.services)] if hosted is not None else []
-        sources += [("Streaming", host.service) for host in self._server.hosts]
+        sources += [("Streaming", service) for service in self._server.services]
         found = {
             name: service.bucket_status() for name, service in sources if isinstance(service, BucketSource)
         }

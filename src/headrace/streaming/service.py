@@ -191,6 +191,7 @@ class StreamingService:
             return
         self._say(self._mode.losing)
         self._end_tenure(Tenure.abandon)
+        self._host.outgoing.clear()  # what is not sent yet may be of the past
         self._say(self._mode.lost)
 
     def retire(self, done: Callable[[], object]) -> None:

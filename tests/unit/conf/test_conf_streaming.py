@@ -332,6 +332,12 @@ def test_cluster_without_a_bucket_says_what_to_set(text: str) -> None:
     )
 
 
+def test_cluster_id_is_part_of_a_name_in_the_bucket() -> None:
+    assert section(f"{SHARED}, id: {'i' * 54}").cluster_id == "i" * 54
+    assert "id can have 54 characters where there is a bucket" in only_complaint(f"{SHARED}, id: {'i' * 55}")
+    assert section(f"id: {'i' * 55}").cluster_id == "i" * 55
+
+
 def test_cluster_and_fault_tolerance_exclude_each_other() -> None:
     text = only_complaint(f"{SHARED}, cluster {{}}, ft_group: g")
     assert "ft_group and cluster exclude each other" in text
