@@ -378,15 +378,6 @@ async def test_directory_of_another_cluster_id_is_left_alone(world: World) -> No
         assert await published(server, "test") == [b"a"]
 
 
-@scenario
-async def test_commit_to_the_disk_is_refused(world: World) -> None:
-    bucket = BucketOptions(f"file://{world.directory}/bucket", commit="disk")
-    with pytest.raises(StartError, match="STREAM: Failed to start: bucket: commit: disk is not supported"):
-        async with over_a_bucket(replace(shared(world.directory, "first"), bucket=bucket)):
-            pass
-    assert not (world.directory / "bucket").exists()
-
-
 @asynccontextmanager
 async def another(world: World, server: Server) -> AsyncIterator[tuple[StreamingMembership, FakeShard]]:
     """One more streaming server with the same bucket, which stands by."""

@@ -126,7 +126,12 @@ def _advice(connection: Connection, channels: list[str]) -> str:
 def _channels_of_store(options: argparse.Namespace) -> Iterator[Sources]:
     from headrace.streaming.state import load_state
 
-    with source.opened(options.dir, access.cipher_of(options)) as store:
+    cipher = access.cipher_of(options)
+    if options.bucket_url is not None:
+        opening = source.opened_bucket(bucket_of(options), options.cluster_id, cipher)
+    else:
+        opening = source.opened(options.dir, cipher)
+    with opening as store:
         created = load_state(store).channels
         yield [
             (LogSource(store.open(name), name_of(name), created.get(name, 0)), TableKind.MESSAGES)

@@ -31,7 +31,7 @@ class AccessError(HeadraceError):
 
 def add_server_login(parser: argparse.ArgumentParser) -> None:
     """The cluster ID and who to be, for commands that take `--server`."""
-    flags = parser.add_argument_group("with --server")
+    flags = parser.add_argument_group("with --server, and the cluster ID with --from")
     flags.add_argument(
         "-cid", "--cid", "--cluster_id", dest="cluster_id", default=DEFAULT_CLUSTER, metavar="ID",
         help=f"cluster ID of the streaming server (default: {DEFAULT_CLUSTER})",
@@ -111,7 +111,7 @@ def _tls(options: argparse.Namespace) -> SSLContext | None:
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
     """Add the flags for an encrypted store, named like the server's."""
-    flags = parser.add_argument_group("an encrypted store (--dir)")
+    flags = parser.add_argument_group("an encrypted store (--dir, --from)")
     flags.add_argument(
         "--encrypt",
         action="store_true",

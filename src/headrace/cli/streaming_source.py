@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -19,10 +20,11 @@ from headrace.protocol.documents import raw_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from headrace.client.streaming_admin import ChannelInfo
+    from headrace.conf.bucket_options import BucketOptions
     from headrace.log.encryption import Cipher
+    from headrace.log.filesystem import FileSystem
     from headrace.log.store import LogStore
     from headrace.streaming.state import SubscriptionRecord
 
@@ -66,20 +68,44 @@ def opened(directory: Path, cipher: Cipher | None = None) -> Iterator[LogStore]:
 
     Raises: SourceError when there is none, or a server has it.
     """
-    from headrace.log.store import FileStore
-
     if not directory.is_dir():
         raise SourceError(f"{directory}: no such directory")
     if not (directory / "logs").is_dir():
         raise SourceError(f"{directory} is not the directory of a store")
+    with _store(directory, str(directory), cipher) as store:
+        yield store
+
+
+@contextmanager
+def opened_bucket(bucket: BucketOptions, cluster_id: str, cipher: Cipher | None = None) -> Iterator[LogStore]:
+    """The channels of a cluster ID in a bucket as they are now, whoever has them.
+
+    What is changed stays in memory. Raises: BucketSourceError, BucketError, StoreError; SourceError for
+    another key.
+    """
+    from headrace.bucket.keys import channels_shard
+    from headrace.cli.bucket_source import shard_files
+
+    shard = channels_shard(cluster_id)
+    home = Path("/") / shard  # a name only
+    with _store(home, bucket.url, cipher, shard_files(bucket, shard, home)) as store:
+        yield store
+
+
+@contextmanager
+def _store(
+    home: Path, place: str, cipher: Cipher | None, files: FileSystem | None = None
+) -> Iterator[LogStore]:
+    from headrace.log.store import FileStore
+
     try:
-        store = FileStore(directory, cipher=cipher)
+        store = FileStore(home, cipher=cipher, filesystem=files)
     except StoreLocked as error:
         raise SourceError(f"{error}: stop the server first, or ask it with --server") from None
     try:
         yield store
     except LogError as error:
-        raise SourceError(f"{directory}: {error}{access.sealed_hint(error, cipher)}") from error
+        raise SourceError(f"{place}: {error}{access.sealed_hint(error, cipher)}") from error
     finally:
         store.close()
 
@@ -151,7 +177,7 @@ def from_streaming(found: Sequence[ChannelInfo]) -> list[ListedChannel]:
 def from_server(url: str) -> list[ListedChannel]:
     """All channels of a running server, from its monitoring at `http://host:port`.
 
-    Raises: SourceError.
+    Raises: SourceError, also for a server that stands by: another one has the channels.
     """
     reports: list[ListedChannel] = []
     while True:
@@ -163,7 +189,23 @@ def from_server(url: str) -> list[ListedChannel]:
             raise SourceError(f"{url}: not the answer of a streaming server: {error!r}") from error
         reports += page
         if not page or len(reports) >= total:
+            if not reports:
+                _check_serves(url)
             return sorted(reports, key=lambda report: report.name)
+
+
+def _check_serves(url: str) -> None:
+    """Refuse a server that stands by: it has no channels to show, and an empty list would look like none.
+
+    Raises: SourceError.
+    """
+    server = _get(f"{url.rstrip('/')}/streaming/serverz")
+    bucket = server.get("bucket") if isinstance(server, dict) else None
+    if isinstance(bucket, dict) and bucket.get("role") != "owner":
+        owner = shown(str(bucket.get("owner") or "another server"))
+        raise SourceError(
+            f"{url} stands by, {owner} has the channels: ask there, or any with --server nats://…"
+        )
 
 
 def _get(url: str) -> Any:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.cli.bucket_source import add_bucket, bucket_of, check_alone
 from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.documents import raw_name
@@ -110,6 +111,7 @@ def _parser(program: str, command: str, description: str) -> argparse.ArgumentPa
 def _add_source(parser: argparse.ArgumentParser) -> None:
     where = _add_place(parser)
     where.add_argument("--url", help="monitoring of a running server, http://host:port")
+    add_bucket(where, parser, "the bucket of a server's channels; none is asked")
     parser.add_argument("--json", action="store_true", help="print JSON, with every field")
 
 
@@ -169,8 +171,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    if options.check and not options.dir:
-        raise source.SourceError("--check reads a store: it needs --dir")
+    if options.check and not (options.dir or options.bucket_url):
+        raise source.SourceError("--check reads a store: it needs --dir or --from")
     found = _matching(_found(options, check=options.check), options.channel)
     if options.json:
         _print_json(found)
@@ -181,13 +183,19 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _found(options: argparse.Namespace, *, check: bool = False) -> list[ListedChannel]:
+    check_alone(options)
     if options.url:
         return source.from_server(options.url)
     if access.server_of(options):
         with access.connected(options) as connection:
             admin = StreamingAdmin(connection, options.cluster_id)
             return source.from_streaming(admin.channels(subscriptions=True))
-    with source.opened(options.dir, access.cipher_of(options)) as store:
+    cipher = access.cipher_of(options)
+    if options.bucket_url is not None:
+        opening = source.opened_bucket(bucket_of(options), options.cluster_id, cipher)
+    else:
+        opening = source.opened(options.dir, cipher)
+    with opening as store:
         line = _Line()
         try:
             return source.from_store(store, check=check, progress=line.show)

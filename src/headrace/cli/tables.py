@@ -125,7 +125,9 @@ def _add_archive(commands: Commands) -> None:
     where.add_argument(
         "--server", metavar="URL", help=f"a running server, nats://host:port (default: {access.URL_VARIABLE})"
     )
-    add_bucket(where, parser, "a bucket that has the streams of a server, such as s3://name/prefix")
+    add_bucket(
+        where, parser, "a bucket that has the streams or channels of a server, such as s3://name/prefix"
+    )
     parser.add_argument(
         "--retain", metavar="RULE",
         help="how long rows stay: stream (as long as their messages; a new table has this), forever, or "
@@ -217,8 +219,6 @@ def _check_source(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         parser.error("name streams with --stream or --bucket, or channels of NATS Streaming, not both")
     if options.bucket and options.retain is not None:
         parser.error("--retain is for messages and histories: latest values are those of the bucket")
-    if options.channel and options.bucket_url is not None:
-        parser.error("--from is for streams: channels in a bucket are read through their server")
     check_alone(options)
     if options.channel:
         wrong = [name for name in _OF_STREAMS if getattr(options, name)]

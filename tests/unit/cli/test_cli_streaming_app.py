@@ -129,8 +129,12 @@ def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: lo
             "Can't start JetStream: bucket: commit: disk",
         ),
         (
-            Options(streaming=conf.StreamingOptions(bucket=BucketOptions("s3://b/p"))),
-            "STREAM: Failed to start: bucket",
+            Options(
+                streaming=conf.StreamingOptions(
+                    store_type="FILE", directory="unused", bucket=BucketOptions("s3://b/p", commit="disk")
+                )
+            ),
+            "STREAM: Failed to start: bucket: commit: disk",
         ),
     ],
 )

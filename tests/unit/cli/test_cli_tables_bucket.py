@@ -140,7 +140,6 @@ def test_streams_in_a_bucket_are_no_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["ORDERS", "--from", "file:///b"],
         ["--stream", "ORDERS", "--from", "file:///b", "--dir", "d"],
         ["--stream", "ORDERS", "--from", "file:///b", "--js-domain", "d"],
     ],
