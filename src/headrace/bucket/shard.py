@@ -214,7 +214,9 @@ class Shard:
             )
         except Overtaken as error:
             self._log.info("%s", error)
-            if self._is_alone and replica.point.epoch == epoch:
+            if replica.is_released:  # by the owner of before, which wrote that just now
+                self._note_progress(replica)
+            elif self._is_alone and replica.point.epoch == epoch:
                 watch.wrote(self._loop.time())  # by its own process before this one: the put came late
             else:
                 watch.overtaken(self._loop.time())

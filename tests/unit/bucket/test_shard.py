@@ -366,6 +366,32 @@ def test_a_silent_owner_is_replaced_and_commits_nothing_more(tmp_path: Path) -> 
     run(main())
 
 
+def test_a_release_that_comes_before_a_suspicious_fence_is_no_reason_to_wait(tmp_path: Path) -> None:
+    """The owner gives the shard up while another server, which misses it already, makes its fence."""
+
+    async def main() -> None:
+        two = servers(tmp_path, "a", "b")
+        for server in two:
+            await server.shard.start()
+        first = await owner_of(two)
+        (other,) = (server for server in two if server is not first)
+        await first.publish(b"one")
+        await asyncio.sleep(0.5)
+        other.objects.fate = lambda request: Fate(0.05 if request.operation == "create" else 0.0025, 0.0025)
+        other.is_cut = True  # it hears of no release
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        other.shard.suspect()
+        await asyncio.sleep(0.02)  # it has found nothing, and makes its fence
+        await first.shard.stop()
+        await owner_of([other])
+        assert loop.time() - began < 1.0
+        assert other.texts() == [b"one"]
+        await other.shard.stop()
+
+    run(main())
+
+
 def test_a_suspected_owner_is_replaced_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         three, first = await settled(tmp_path)
