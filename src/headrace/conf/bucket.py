@@ -116,11 +116,12 @@ def _url_of(binder: Binder, entry: Entry, bound: Bound) -> str | UnsetType:
 
 def _url(binder: Binder, url: str, position: Position | None) -> str | UnsetType:
     """The URL without a slash at its end; what is wrong with it is reported."""
-    problem = _url_problem(url)
+    problem = url_problem(url)
     return url.rstrip("/") if problem is None else binder.problem(problem, position)
 
 
-def _url_problem(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
+    """Return what is wrong with the URL of a bucket, as one line; None: it may be one."""
     scheme, mark, rest = url.partition("://")
     if not mark or scheme not in _PROVIDERS:
         return (

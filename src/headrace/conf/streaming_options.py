@@ -226,6 +226,7 @@ class StreamingOptions(Keyed, frozen=True):
         "Object storage that has the channels: a URL such as `s3://name/prefix`, or a map, as in `jetstream`",
         "string or map",
         read="bucket:bucket",
+        flag=_flag("bucket", "url", "Object storage that has the channels, such as s3://name/prefix", _STORE),
     )
     limits: StoreLimits = StoreLimits()
     hb_interval: float = key(

@@ -361,6 +361,7 @@ def streaming_options(
     plain["limits"] = StoreLimits(**cast("dict[str, Any]", limits))
     plain |= _sync(settings, problems)
     plain |= _encryption(settings, problems, environ)
+    plain |= _bucket(settings, problems)
     plain["nats_server"] = _nats_server(settings, problems)
     plain["archive"] = _archive(settings, problems)
     options = StreamingOptions(**cast("dict[str, Any]", plain))
@@ -442,6 +443,20 @@ def _encryption(
         message = f"encryption needs a key: set {ENCRYPTION_KEY_VARIABLE}"
         problems.add(message, encrypt.position if encrypt is not None else None)
     return {"encryption_cipher": CIPHERS.get(name), "encryption_key": secret}
+
+
+def _bucket(settings: Mapping[str, Setting], problems: Problems) -> dict[str, object]:
+    """The bucket of a flag, which is a URL; that of a file is read there."""
+    given = settings.get("bucket")
+    if given is None or not isinstance(given.value, str):
+        return {}
+    from headrace.conf.bucket import url_problem
+    from headrace.conf.bucket_options import BucketOptions
+
+    problem = url_problem(given.value)
+    if problem is not None:
+        problems.add(problem, given.position)
+    return {"bucket": BucketOptions(given.value.rstrip("/"))}
 
 
 def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSServerOptions | None:

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.conf.archive_options import ChannelArchiveOptions
 from headrace.conf.binding import load_options
+from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.streaming_options import (
     ChannelLimits,
     NATSServerOptions,
@@ -330,6 +331,21 @@ def test_cluster_without_a_bucket_says_what_to_set(text: str) -> None:
     assert 'cluster needs a bucket that all servers have: set bucket: "s3://name/prefix" in streaming' in (
         only_complaint(text)
     )
+
+
+def test_flag_of_a_bucket_is_its_url() -> None:
+    options = load(
+        "", flags(clustered=True, store_type="FILE", directory="d", bucket="s3://name/p/")
+    ).streaming
+    assert options is not None
+    assert options.bucket == BucketOptions("s3://name/p")
+    assert "no place" in complaints("", flags(bucket="ftp://x", store_type="FILE", directory="d"))[0]
+
+
+def test_other_servers_of_a_group_may_have_channels_only_with_the_same_bucket() -> None:
+    """What the routes tell of a server, so that a second one with the cluster ID is noticed."""
+    assert load(f"streaming {{ {SHARED}, ft_group: g }}").streaming_subject == "_STAN.discover.test-cluster"
+    assert load("streaming { store: file, dir: d, ft_group: g }").streaming_subject == ""
 
 
 def test_cluster_id_is_part_of_a_name_in_the_bucket() -> None:
