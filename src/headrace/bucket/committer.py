@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.errors import LogClosed, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.bucket.journal import Journal
     from headrace.log.port import Done, MessageLog
 
 COMMIT_TIMEOUT_S: Final = 4.0
 """Seconds after which who waits for a commit is told that it failed. It may still happen then."""
+
+PROVEN_S: Final = 2.5
+"""Seconds after the last proof that this server is the owner after which all who wait are told the same: a
+moment later its services may say nothing any more (`jetstream_membership.PROOF_S`). To the other servers it
+does not say any more that it is the owner."""
 
 
 class _Request(NamedTuple):
@@ -29,6 +36,7 @@ class _Request(NamedTuple):
 class BucketCommitter:
     """A `Committer` over a journal, for one term of an owner; all of it on the loop's thread.
 
+    `proved_at`: gives the loop's time of the last proof that this server is the owner; None: it needs none.
     `reached` and `fail` are for who puts the objects. Who waits is told in the order of the requests, in the
     loop's next round or at the end of the turn.
     """
@@ -36,9 +44,16 @@ class BucketCommitter:
     syncs: Final = False
     marks: Final = None
 
-    def __init__(self, journal: Journal, *, timeout_s: float = COMMIT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        timeout_s: float = COMMIT_TIMEOUT_S,
+        proved_at: Callable[[], float] | None = None,
+    ) -> None:
         self._journal: Final = journal
         self._timeout: Final = timeout_s
+        self._proved_at: Final = proved_at
         self._loop: Final = asyncio.get_running_loop()
         self._durable = 0
         """The position up to which the bucket has everything."""
@@ -67,7 +82,7 @@ class BucketCommitter:
         else:
             self._waiting.append(_Request(position, self._loop.time() + self._timeout, done))
             if self._timer is None:
-                self._timer = self._loop.call_at(self._waiting[0].deadline, self._give_up)
+                self._timer = self._loop.call_at(self._next_end(), self._give_up)
 
     def begin_turn(self) -> None:
         self._in_turn = True
@@ -107,11 +122,20 @@ class BucketCommitter:
         """Tell those whose time is over; look again when the next one's is."""
         self._timer = None
         waiting, now = self._waiting, self._loop.time()
+        if self._proved_until() <= now:
+            self._fail_all(StorageError("the bucket does not answer, and has not confirmed this"))
         while waiting and waiting[0].deadline <= now:
             late = StorageError(f"the bucket has not confirmed this within {self._timeout:g} s")
             self._finish(waiting.popleft().done, late)
         if waiting:
-            self._timer = self._loop.call_at(waiting[0].deadline, self._give_up)
+            self._timer = self._loop.call_at(self._next_end(), self._give_up)
+
+    def _next_end(self) -> float:
+        """Return the loop's time at which somebody who waits now may have waited for too long."""
+        return min(self._waiting[0].deadline, self._proved_until())
+
+    def _proved_until(self) -> float:
+        return float("inf") if self._proved_at is None else self._proved_at() + PROVEN_S
 
     def _finish(self, done: Done, error: StorageError | None) -> None:
         self._finished.append((done, error))

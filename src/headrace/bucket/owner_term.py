@@ -22,6 +22,7 @@ from headrace.bucket.status import StandbyStatus
 from headrace.bucket.writer import WalWriter
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Coroutine
 
     from headrace.bucket.claim import Claim
@@ -38,7 +39,7 @@ ALIVE_S: Final = 1.0
 
 
 class OwnerTerm:
-    """The parts of one term. `tell`: called when something was committed.
+    """The parts of one term. `tell`: called when something was committed. `log`: of what an operator is told.
 
     `is_alone`: there are no peers, so nobody has to be told in the bucket that the owner lives.
     """
@@ -49,6 +50,7 @@ class OwnerTerm:
         replica: Replica,
         claim: Claim,
         tell: Callable[[], object],
+        log: logging.Logger,
         *,
         is_alone: bool,
     ) -> None:
@@ -64,15 +66,19 @@ class OwnerTerm:
         self._loop: Final = asyncio.get_running_loop()
         self._ended: Final[asyncio.Future[str | None]] = self._loop.create_future()
         self._tell: Final = tell
+        self._log: Final = log
+        self._shard: Final = place.keys.shard
         self._trouble_since = 0.0
         self._heard_at = self._loop.time()
         self._refusal: asyncio.TimerHandle | None = None
+        self._is_refusing = False
+        self._last_trouble = ""
         self._seen_bytes = 0
         self._stored_bytes = 0
         self._cache: Final = replica.cache
         self.journal: Final = Journal()
-        self.committer: Final = BucketCommitter(self.journal)
         self.writer: Final = self._wal_writer(place, claim)
+        self.committer: Final = BucketCommitter(self.journal, proved_at=lambda: self.writer.last_proof)
         self.journal.when_first = self.writer.kick
         replica.cache.changes = self.journal.lock
         self.files: Final[FileSystem] = CapturingFileSystem(
@@ -144,6 +150,12 @@ class OwnerTerm:
         if not self._ended.done():
             self._ended.set_result(reason)
 
+    def lose(self, reason: str) -> None:
+        """End the term at once: nothing is committed, and nobody is told that anything was."""
+        self.journal.end(reason)
+        self.committer.fail(reason)
+        self.end(reason)
+
     async def release(self) -> None:
         """Commit what is recorded, and give the shard up: whoever reads of it may claim it at once.
 
@@ -188,6 +200,7 @@ class OwnerTerm:
             ),
             trouble=trouble or status.trouble,
             trouble_s=now - self._trouble_since if self.trouble else status.trouble_s,
+            last_error=self._last_trouble or status.last_error,
         )
 
     # -- what the writer tells ------------------------------------------------------------------------
@@ -199,9 +212,7 @@ class OwnerTerm:
         self._tell()
 
     def _lost(self, error: BucketError) -> None:
-        self.journal.end(str(error))
-        self.committer.fail(str(error))
-        self.end(str(error))
+        self.lose(str(error))
 
     def _note_trouble(self, reason: str | None) -> None:
         """Take nothing more in when the bucket has not answered for long, until it does."""
@@ -211,10 +222,18 @@ class OwnerTerm:
         if self._refusal is not None:
             self._refusal.cancel()
             self._refusal = None
-        if reason is None:
+        if reason is not None:
+            self._refusal = self._loop.call_later(COMMIT_TIMEOUT_S, self._refuse, reason)
+        elif self._is_refusing:
+            self._is_refusing = False
             self.journal.refuse(None)
-        else:
-            self._refusal = self._loop.call_later(COMMIT_TIMEOUT_S, self.journal.refuse, reason)
+            seconds = self._loop.time() - self._trouble_since
+            self._log.info("Shard %s: the bucket answers again, after %.0f s", self._shard, seconds)
+
+    def _refuse(self, reason: str) -> None:
+        self._is_refusing, self._last_trouble = True, reason
+        self.journal.refuse(reason)
+        self._log.error("Shard %s: nothing is stored until the bucket answers: %s", self._shard, reason)
 
     def _note_snapshot(self, manifest: Manifest) -> None:
         """Have local files that are in the bucket now be known for the next start, or make room."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.bucket.claim import claim
+from headrace.bucket.committer import PROVEN_S
 from headrace.bucket.directory_identity import mark_directory
 from headrace.bucket.errors import Behind, BucketError, Overtaken
 from headrace.bucket.identity import check_identity
@@ -28,6 +29,7 @@ from headrace.bucket.replica import Replica
 from headrace.bucket.status import ShardStatus
 from headrace.bucket.wal_object import WRITER_BYTES
 from headrace.errors import HeadraceError
+from headrace.objects.errors import AccessRefused, RequestRefused, StoreError
 
 if TYPE_CHECKING:
     import logging
@@ -38,6 +40,12 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 1.0
 """Seconds between two looks for a WAL object that nobody told of."""
+
+BEGIN_S: Final = 5.0
+"""Seconds that a start waits for a bucket that does not answer; clients without streams are served then."""
+
+STANDBY_END_S: Final = 1.0
+"""Seconds that a request of a server which owns nothing holds up its end."""
 
 RELEASE_S: Final = 5.0
 """Seconds that a bucket which does not answer holds up an orderly end. What was acknowledged is in it."""
@@ -68,6 +76,8 @@ class Shard:
         self._watch = OwnerWatch(self._loop.time(), is_alone=is_alone)
         self._news: Final = asyncio.Event()
         """Something was heard or asked for: whoever stands by looks again."""
+        self._begun: asyncio.Future[None] = self._loop.create_future()
+        """Done when the bucket was read, or may not be; cancelled: the start does not wait for it."""
         self._settled: Final = asyncio.Event()
         self._term: OwnerTerm | None = None
         self._life: asyncio.Task[None] | None = None
@@ -89,21 +99,29 @@ class Shard:
     async def start(self) -> None:
         """Read what the bucket has, and begin to stand by.
 
-        Raises: BucketError, NotOurs if the prefix or the local directory is somebody else's; StoreError.
+        A bucket that does not answer is waited for beside: then this returns after BEGIN_S.
+        Raises: BucketError, NotOurs if the prefix or the local directory is somebody else's; StoreError if
+        the bucket refuses this server.
         """
         place = self._place
         mark_directory(place.files, place.directory, f"{place.options.url}/shards/{place.keys.shard}")
-        await check_identity(place.store, place.cluster)
-        replica = await self._load()
-        await replica.catch_up()  # what is there already says nothing about an owner that lives
-        self.role = Role.STANDBY
-        self._watch = OwnerWatch(self._loop.time(), is_alone=self._is_alone)
+        self._begun = self._loop.create_future()
         self._life = self._loop.create_task(self._live())
         self._life.add_done_callback(self._note_end)
+        try:
+            async with asyncio.timeout(BEGIN_S):
+                await asyncio.shield(self._begun)
+        except TimeoutError:
+            self._begun.cancel()
+            self._settled.set()
+            if self._trouble is None:
+                self._complain(StoreError(f"no answer of {self._place.options.url} within {BEGIN_S:g} s"))
+            shard = self._place.keys.shard
+            self._log.warning("Shard %s: its streams are there when the bucket answers", shard)
         self._beat_on()
 
     async def settled(self) -> None:
-        """Wait until the server knows whether it stands by or owns."""
+        """Wait until the server knows whether it stands by or owns, or that the bucket does not tell."""
         await self._settled.wait()
 
     async def stop(self) -> None:
@@ -114,11 +132,20 @@ class Shard:
             self._term.end(None)
         life, self._life = self._life, None
         if life is not None:
-            await life
+            await self._ended(life)
         if self._beats is not None:
             self._beats.cancel()
         await self._unload()
         self.role = Role.STOPPED
+
+    async def _ended(self, life: asyncio.Task[None]) -> None:
+        """Wait until a life has ended. Only an owner has something to do at its end."""
+        await asyncio.wait((life,), timeout=STANDBY_END_S)
+        if not life.done() and self._term is None:
+            life.cancel()  # it waits for a bucket that does not answer
+        await asyncio.wait((life,))
+        if not life.cancelled():
+            life.result()
 
     async def step_down(self) -> None:
         """Give the shard up in order, for another server; returns when it is released.
@@ -138,11 +165,40 @@ class Shard:
             self._term.writer.limit_puts(per_second)
 
     async def _live(self) -> None:
+        if not await self._begin():
+            return
         while not self._is_stopping:
             claimed = await self._stand_by()
             if claimed is not None:
                 await self._own(claimed)
                 await self._load_again()
+
+    async def _begin(self) -> bool:
+        """Read what the bucket has, however long that takes; False: it may not be read, or the server stops.
+
+        Whoever waits for the start is told why it may not. Without anybody who waits it is tried again.
+        """
+        while not self._is_stopping:
+            try:
+                await check_identity(self._place.store, self._place.cluster)
+                replica = await self._load()
+                await replica.catch_up()  # what is there already says nothing about an owner that lives
+            except HeadraceError as error:
+                await self._unload()
+                is_final = isinstance(error, (BucketError, AccessRefused, RequestRefused))
+                if is_final and not self._begun.done():
+                    self._begun.set_exception(error)
+                    return False
+                self._complain(error)
+                await self._pause()
+            else:
+                self._complain(None)
+                self.role = Role.STANDBY
+                self._watch = OwnerWatch(self._loop.time(), is_alone=self._is_alone)
+                if not self._begun.done():
+                    self._begun.set_result(None)
+                return True
+        return False
 
     def _note_end(self, life: asyncio.Task[None]) -> None:
         """Have the server hear of a mistake in this program: nobody waits for the task before `stop`."""
@@ -167,10 +223,21 @@ class Shard:
                 await self._load()
             except HeadraceError as error:
                 self._complain(error)
-                await self._wait(LOOK_S)
+                await self._pause()
             else:
                 self._complain(None)
                 return
+
+    async def _begin_behind(self, error: Behind) -> None:
+        """Begin anew where objects that were to be read are deleted: from the newest snapshot.
+
+        A listing may be old, and not have it yet: then after a pause.
+        """
+        before = 0 if self._replica is None else self._replica.snapshot
+        await self._load_again()
+        if self._replica is not None and self._replica.snapshot == before:
+            self._complain(error)
+            await self._pause()
 
     # -- standing by ----------------------------------------------------------------------------------
 
@@ -181,8 +248,8 @@ class Shard:
             try:
                 if (claimed := await self._look()) is not None:
                     return claimed
-            except Behind:
-                await self._load_again()
+            except Behind as error:
+                await self._begin_behind(error)
                 continue
             except HeadraceError as error:  # it may be able to read along later
                 self._complain(error)
@@ -246,6 +313,12 @@ class Shard:
         else:
             self._watch.wrote(now)
 
+    async def _pause(self) -> None:
+        """Wait before something that has failed is tried again, whatever is heard meanwhile."""
+        if not self._is_stopping:
+            self._news.clear()
+            await self._wait(LOOK_S)
+
     async def _wait(self, seconds: float) -> None:
         """Wait for news, so long at most."""
         if seconds > 0:
@@ -261,7 +334,9 @@ class Shard:
         assert replica is not None, "it was claimed with it"
         self.role = Role.CLAIMING
         self._last_writer = claimed.writer
-        term = self._term = OwnerTerm(self._place, replica, claimed, self._tell, is_alone=self._is_alone)
+        term = self._term = OwnerTerm(
+            self._place, replica, claimed, self._tell, self._log, is_alone=self._is_alone
+        )
         term.start()
         if self._is_stopping:
             term.end(None)
@@ -315,6 +390,10 @@ class Shard:
         """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
         return self._term.writer.last_proof if self._term is not None else 0.0
 
+    def _is_proven(self) -> bool:
+        """True if the bucket has confirmed a moment ago that this server is the owner."""
+        return self._loop.time() - self.last_proof <= PROVEN_S
+
     # -- what is heard and told -----------------------------------------------------------------------
 
     def heard(self, beat: Beat, server_id: str) -> None:
@@ -322,6 +401,8 @@ class Shard:
         now = self._loop.time()
         if self._term is not None:
             self._term.heard(server_id, beat, now)
+            if beat.is_owner and beat.epoch > self._term.epoch and not self._is_proven():
+                self._term.lose("another server says that it owns the shard, and the bucket does not answer")
         point = self._replica.point if self._replica is not None else None
         if point is None or beat.epoch < point.epoch:
             return
@@ -348,18 +429,22 @@ class Shard:
     def _tell(self) -> None:
         point = self._replica.point if self._replica is not None else None
         if self.role is Role.OWNER and self._term is not None:
-            self._host.tell(Beat(True, self._term.epoch, self._term.writer.durable))
+            # One that is cut off from the bucket leaves it to those that are not.
+            self._host.tell(Beat(self._is_proven(), self._term.epoch, self._term.writer.durable))
         elif point is not None:
             self._host.tell(Beat(False, point.epoch, point.number))
 
     def _complain(self, error: HeadraceError | None) -> None:
         """Log what stands in the way, once; None: nothing does."""
-        trouble = None if error is None else str(error)
+        trouble, shard = None if error is None else str(error), self._place.keys.shard
         if trouble is not None and trouble != self._trouble:
-            self._log.error("Shard %s: %s", self._place.keys.shard, trouble)
+            self._log.error("Shard %s: %s", shard, trouble)
             self._last_error = trouble
         if self._trouble is None:
             self._trouble_since = self._loop.time()
+        elif trouble is None:
+            seconds = self._loop.time() - self._trouble_since
+            self._log.info("Shard %s: the bucket answers again, after %.0f s", shard, seconds)
         self._trouble = trouble
 
     # -- what is shown --------------------------------------------------------------------------------

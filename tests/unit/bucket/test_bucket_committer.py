@@ -9,9 +9,10 @@ import pytest
 
 from harness.virtual_loop import VirtualLoop, run
 from headrace.bucket.changes import Create
-from headrace.bucket.committer import BucketCommitter
+from headrace.bucket.committer import PROVEN_S, BucketCommitter
 from headrace.bucket.journal import Journal
 from headrace.errors import LogClosed
+from headrace.jetstream_membership import PROOF_S
 from headrace.log.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -104,6 +105,33 @@ def test_who_waits_too_long_is_told_and_the_bucket_may_have_it_later() -> None:
         await asyncio.sleep(10)
         assert bench.told[1:] == [("late", None)]
 
+    benched(main)
+
+
+def test_who_waits_is_told_while_the_owner_may_still_speak() -> None:
+    """An error that is said when the last proof is too old would be held back until the bucket answers."""
+
+    async def main(bench: Bench) -> None:
+        loop = asyncio.get_running_loop()
+        proofs = [loop.time()]
+        bench.committer = BucketCommitter(bench.journal, proved_at=lambda: proofs[-1])
+        bench.record()
+        bench.ask("while the bucket answers")
+        await asyncio.sleep(1)
+        proofs.append(loop.time())
+        await asyncio.sleep(1)
+        assert bench.told == [], "it was proven meanwhile"
+        bench.ask("as it went")
+        await asyncio.sleep(PROOF_S - 1 - 0.1)
+        late = "the bucket does not answer, and has not confirmed this"
+        assert bench.told == [("while the bucket answers", late), ("as it went", late)]
+        proofs.append(loop.time())
+        bench.ask("when it was back")
+        bench.committer.reached(1)
+        await asyncio.sleep(10)
+        assert bench.told[2:] == [("when it was back", None)]
+
+    assert PROVEN_S < PROOF_S
     benched(main)
 
 

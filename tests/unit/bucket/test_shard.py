@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.memory_objects import FAILS, Fate, MemoryObjects
+from harness.memory_objects import FAILS, HANGS, PROMPT, Fate, MemoryObjects
 from harness.virtual_loop import run
+from headrace.bucket.errors import NotOurs
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.port import Beat
 from headrace.bucket.request_counts import RequestCounts
-from headrace.bucket.shard import RELEASE_S, Role, Shard
+from headrace.bucket.shard import BEGIN_S, RELEASE_S, STANDBY_END_S, Role, Shard
+from headrace.bucket.wal_object import Kind, WalObject
 from headrace.conf.bucket_options import BucketOptions
 from headrace.errors import StorageError
 from headrace.log.filesystem import RealFileSystem
@@ -392,6 +394,44 @@ def test_a_release_that_comes_before_a_suspicious_fence_is_no_reason_to_wait(tmp
     run(main())
 
 
+def test_an_owner_that_is_cut_off_from_the_bucket_alone_is_replaced(tmp_path: Path) -> None:
+    """The others hear it all the time: it says no more that it is the owner."""
+
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        loop = asyncio.get_running_loop()
+        first.objects.fate = lambda _: FAILS
+        began = loop.time()
+        second = await owner_of(three, first)
+        assert loop.time() - began < 5.0
+        await second.publish(b"two")
+        assert first.log is None, "it answers nobody beside the new owner"
+        assert first.shard.role is Role.STANDBY
+        first.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(5)
+        assert first.shard.status().epoch == second.shard.status().epoch
+        assert first.shard.status().number == second.shard.status().number
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_an_owner_whose_bucket_answers_believes_no_other_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        epoch = first.shard.status().epoch
+        for _ in range(20):
+            first.shard.heard(Beat(True, epoch + 1, 10_000), "somebody")
+            await asyncio.sleep(0.5)
+        assert first.shard.role is Role.OWNER
+        assert await first.publish(b"two") == 2
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
 def test_a_suspected_owner_is_replaced_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         three, first = await settled(tmp_path)
@@ -423,6 +463,128 @@ def test_an_end_waits_for_a_bucket_that_is_away_for_so_long_only(tmp_path: Path)
         await server.shard.stop()
         assert asyncio.get_running_loop().time() - began < RELEASE_S + 1
 
+    run(main())
+
+
+def test_a_start_does_not_wait_for_a_bucket_that_does_not_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        server.objects.fate = lambda _: FAILS
+        await server.shard.start()
+        await server.shard.settled()
+        assert asyncio.get_running_loop().time() == pytest.approx(BEGIN_S)
+        assert "its streams are there when the bucket answers" in caplog.text
+        server.shard.suspect()
+        await asyncio.sleep(10)
+        assert server.objects.count("get") < 20, "it is asked now and then"
+        server.objects.fate = lambda _: PROMPT
+        await owner_of([server])
+        assert await server.publish(b"one") == 1
+        assert server.shard.status().trouble == ""
+        await server.shard.stop()
+
+    run(main())
+
+
+def test_a_start_that_hears_nothing_can_be_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        server.objects.fate = lambda _: HANGS
+        await server.shard.start()
+        assert server.shard.status().trouble
+        await server.shard.stop()
+        assert asyncio.get_running_loop().time() <= BEGIN_S + STANDBY_END_S
+        assert server.shard.role is Role.STOPPED
+
+    run(main())
+
+
+def test_a_prefix_of_somebody_else_ends_the_start_and_is_waited_for_afterwards(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {"photo.jpg": (b"", 0)}, [])
+        with pytest.raises(NotOurs, match="holds photo"):
+            await server.shard.start()
+        await server.shard.stop()
+
+        late = Server("b", tmp_path, {"photo.jpg": (b"", 0)}, [])
+        late.objects.fate = lambda _: FAILS
+        await late.shard.start()
+        late.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(2)
+        assert "holds photo.jpg" in late.shard.status().trouble
+        assert list(late.objects.objects) == ["photo.jpg"]
+        await late.shard.stop()
+
+    run(main())
+
+
+def test_a_server_that_stands_by_ends_though_the_bucket_does_not_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        loop = asyncio.get_running_loop()
+        for server in three:
+            server.objects.fate = lambda _: HANGS
+        first.is_cut = True
+        await asyncio.sleep(5)
+        for server in three:
+            if server is not first:
+                began = loop.time()
+                await server.shard.stop()
+                assert loop.time() - began <= STANDBY_END_S
+        await first.shard.stop()
+
+    run(main())
+
+
+def test_objects_that_are_gone_for_no_newer_snapshot_are_asked_for_now_and_then(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        standby = next(server for server in three if server is not first)
+        first.is_cut = True
+        for server in three:  # somebody removes the log, and there is no snapshot
+            for key in [each for each in server.objects.objects if "/wal/" in each]:
+                del server.objects.objects[key]
+        server.objects.objects[KEYS.wal(1000)] = (
+            WalObject("jetstream", 1, bytes(16), 1000, Kind.COMMIT, 0).pack(),
+            0,
+        )
+        before = len(standby.objects.requests)
+        await asyncio.sleep(10)
+        assert len(standby.objects.requests) - before < 200
+        assert "is deleted" in standby.shard.status().trouble
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_an_owner_says_when_the_bucket_goes_and_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [])
+        await server.shard.start()
+        await server.shard.settled()
+        server.objects.fate = lambda _: FAILS
+        await asyncio.sleep(2)
+        server.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(10)
+        assert "answers" not in caplog.text, "a moment is not worth a line"
+        server.objects.fate = lambda _: FAILS
+        await asyncio.sleep(10)
+        assert caplog.text.count("nothing is stored until the bucket answers: head of") == 1
+        with pytest.raises(StorageError, match="failed"):
+            await server.publish(b"one")
+        server.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(3)
+        assert caplog.text.count("the bucket answers again, after 1") == 1
+        assert await server.publish(b"two") == 1
+        assert "failed" in server.shard.status().last_error
+        await server.shard.stop()
+
+    caplog.set_level(logging.INFO)
     run(main())
 
 
