@@ -95,6 +95,6 @@ def _judge(data: bytes, location: str, cluster: str) -> None:
 def _fields(data: bytes) -> dict[str, Any]:
     try:
         fields = msgspec.msgpack.decode(data)
-    except msgspec.DecodeError:
-        return {}
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, RecursionError):
+        return {}  # it is of another program
     return fields if isinstance(fields, dict) else {}
