@@ -22,6 +22,7 @@ from harness.ports import free_port
 from headrace.bucket.errors import BucketError
 from headrace.bucket.port import Beat
 from headrace.bucket.status import ShardStatus
+from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
@@ -149,8 +150,11 @@ class PlayedShard:
 class Cluster:
     """Servers in one loop, with a directory that all of them have: the owner's, as the bucket would."""
 
-    def __init__(self, directory: Path, bucket: Bucket, size: int = 3) -> None:
+    def __init__(
+        self, directory: Path, bucket: Bucket, size: int = 3, accounts: tuple[AccountOptions, ...] = ()
+    ) -> None:
         self.bucket = bucket
+        self._accounts = accounts
         self._ports = [free_port() for _ in range(size)]
         self._options = JetStreamOptions(store_dir=str(directory), bucket=BucketOptions(url=URL))
         self.servers: list[Server] = []
@@ -165,8 +169,14 @@ class Cluster:
             log=logging.getLogger("headrace.jetstream"),
         )
         options = Options(
-            host="127.0.0.1", port=-1, server_name=f"S{index}", cluster=cluster, jetstream=self._options
+            host="127.0.0.1",
+            port=-1,
+            server_name=f"S{index}",
+            cluster=cluster,
+            jetstream=self._options,
         )
+        if self._accounts:
+            options = replace(options, accounts=self._accounts, system_account="SYS")
         return Server(options, account_services=jetstream)
 
     async def __aenter__(self) -> Cluster:
@@ -365,6 +375,45 @@ def test_clients_are_told_of_the_next_leader_of_streams_and_consumers(tmp_path: 
                 assert event["leader"] == "S1"
                 assert {each["name"] for each in event["replicas"]} == {"S0", "S1", "S2"}
             await client.close()
+
+    run(work())
+
+
+def test_an_operator_is_told_of_the_next_leader_in_the_system_account(tmp_path: Path) -> None:
+    """As nats-server tells it: of all streams first, then of each with its account."""
+
+    async def work() -> None:
+        bucket = Bucket()
+        accounts = (
+            AccountOptions("SYS", users=(UserOptions("admin", "x"),)),
+            AccountOptions("A", users=(UserOptions("a", "x"),), jetstream={"": JetStreamAccountLimits()}),
+        )
+        async with Cluster(tmp_path, bucket, accounts=accounts) as cluster:
+            client = await nats.connect(cluster.servers[1].url, user="a", password="x")
+            await client.jetstream().add_stream(name="S", subjects=["s"])
+            await client.jetstream().pull_subscribe("s", durable="c")
+            operator = await nats.connect(cluster.servers[2].url, user="admin", password="x")
+            elected = await operator.subscribe("$JS.EVENT.ADVISORY.*.LEADER_ELECTED.>")
+            of_all = await operator.subscribe("$JS.EVENT.ADVISORY.DOMAIN.LEADER_ELECTED")
+            await settle(operator)
+
+            await bucket.shards[0].stop()
+            await bucket.shards[1].claim()
+
+            event = json.loads((await of_all.next_msg(5)).data)
+            assert list(event) == ["type", "id", "timestamp", "leader", "replicas", "cluster"]
+            assert event["type"] == "io.nats.jetstream.advisory.v1.domain_leader_elected"
+            assert event["cluster"] == "C"
+            (leader,) = (each for each in event["replicas"] if each["name"] == "S1")
+            assert event["leader"] == leader["peer"]
+            told = [json.loads((await elected.next_msg(5)).data) for _ in range(2)]
+            assert [(each["account"], each["stream"], each.get("consumer")) for each in told] == [
+                ("A", "S", None),
+                ("A", "S", "c"),
+            ]
+            assert [each["leader"] for each in told] == ["S1", "S1"]
+            await client.close()
+            await operator.close()
 
     run(work())
 

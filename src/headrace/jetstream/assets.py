@@ -284,13 +284,16 @@ class Assets:
 
         fields = election(account.settings.leadership())
         if consumer is None:
-            account.advise(
-                f"STREAM.LEADER_ELECTED.{stream.name}", "stream_leader_elected", stream=stream.name, **fields
-            )
-        elif not consumer.config.direct:
+            name, kind = f"STREAM.LEADER_ELECTED.{stream.name}", "stream_leader_elected"
+            names = {"stream": stream.name}
+        elif consumer.config.direct:
+            return
+        else:
             name = f"CONSUMER.LEADER_ELECTED.{stream.name}.{consumer.name}"
+            kind = "consumer_leader_elected"
             names = {"stream": stream.name, "consumer": consumer.name}
-            account.advise(name, "consumer_leader_elected", **names, **fields)
+        account.advise(name, kind, **names, **fields)
+        account.system.advise(name, kind, account=account.name, **names, **fields)
 
     # -- the whole -------------------------------------------------------------------------------------
 

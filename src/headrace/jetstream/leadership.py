@@ -81,6 +81,16 @@ def election(leadership: Leadership) -> dict[str, Any]:
     return {"leader": leadership.leader, "replicas": [*replicas(leadership), own]}
 
 
+def domain_election(leadership: Leadership) -> dict[str, Any]:
+    """Return the fields of an advisory that this server leads all streams; its leader is an id, as there."""
+    elected = election(leadership)
+    return {
+        "leader": peer_id(leadership.leader),
+        "replicas": elected["replicas"],
+        "cluster": leadership.cluster,
+    }
+
+
 def replicas(leadership: Leadership) -> list[dict[str, Any]]:
     """Return the other servers as replicas: those that have read all are current."""
     return [

@@ -98,6 +98,7 @@ class RefusingService(_Refusing):
 class SystemRequests(_Refusing):
     """The JetStream API in the system account. `purge`: removes all streams of an account. `hand_over`: has
     another server take the streams, and returns False if there is none; None where no other can have them.
+    `when_started`: called with the service's host.
 
     nats-server without JetStream passes requests of its clients on to the system accounts of other servers
     of its cluster as well; they have reached the client's own account by then, which answers them.
@@ -107,9 +108,15 @@ class SystemRequests(_Refusing):
         self,
         purge: Callable[[str, Callable[[LogError | None], None]], None],
         hand_over: Callable[[str], bool] | None = None,
+        when_started: Callable[[Host], object] = lambda _host: None,
     ) -> None:
         self._purge_account = purge
         self._hand_over = hand_over
+        self._when_started = when_started
+
+    def start(self, host: Host) -> None:
+        super().start(host)
+        self._when_started(host)
 
     def concerns(self, request: Delivery) -> bool:
         return _ON_BEHALF not in request.headers

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError
+from headrace.jetstream.advisories import Advisories
 from headrace.jetstream.limits import ApiCounters, Held, Inflight
 from headrace.jetstream.refusing import RefusingService, SystemRequests
 from headrace.jetstream.service import AccountService
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
+    from headrace.core.service import Host
     from headrace.jetstream.limits import AccountLimits, ServerSettings
     from headrace.log.committer import Committer
     from headrace.log.store import LogStore
@@ -52,6 +54,8 @@ class JetStreamSystem:
         self.adopted: frozenset[bytes] = frozenset()
         """Names of logs that are there before their streams: those will be made after the start."""
         self.api = ApiCounters()
+        self.advise: Callable[..., object] = _heard_by_nobody
+        """Publishes an advisory in the system account: `Advisories.advise`, once that account is served."""
         self.held = Held()
         self.batches = Inflight(settings.batches)
 
@@ -83,7 +87,16 @@ class JetStreamSystem:
 
     def system_requests(self, hand_over: Callable[[str], bool] | None = None) -> SystemRequests:
         """The service of the system account. `hand_over`: as `SystemRequests` has it."""
-        return SystemRequests(self.purge_account, hand_over)
+        return SystemRequests(self.purge_account, hand_over, self._system_account_starts)
+
+    def _system_account_starts(self, host: Host) -> None:
+        """Tell of what happens here in the system account, and first that this server leads."""
+        self.advise = Advisories(host, self.settings.domain).advise
+        if self.settings.leadership is not None:
+            from headrace.jetstream.leadership import domain_election  # most servers are the only one
+
+            fields = domain_election(self.settings.leadership())
+            self.advise("DOMAIN.LEADER_ELECTED", "domain_leader_elected", **fields)
 
     def purge_account(self, name: str, done: Callable[[LogError | None], None]) -> None:
         """Remove all streams of an account, also of one that is not here any more; `done` is called then."""
@@ -107,3 +120,7 @@ class JetStreamSystem:
     def reserved(self, storage: Storage) -> int:
         """Bytes that the streams of all accounts may grow to, as far as they are bounded."""
         return sum(account.reserved_of(storage) for account in self.accounts.values())
+
+
+def _heard_by_nobody(*_advisory: object, **_fields: object) -> None:
+    """Do nothing: the system account is not served."""

@@ -137,8 +137,9 @@ class HostedAccounts:
         if server.authorizer is not None:
             # Who has something stored is served from the start, not from the first client on.
             await server.authorizer.load(self.services.stored())
-        for account in list(server.accounts):
-            self._add(account)
+        system = server.accounts.system
+        for account in sorted(server.accounts, key=lambda account: account.name != system):
+            self._add(account)  # the system account hears of the others
         self.is_open = True
         self.services.ready(server.loop.time() - began)
 
