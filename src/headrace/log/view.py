@@ -29,7 +29,7 @@ from headrace.log.recovery import LogRecovery
 from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, Header, Segment, load_packed, read_span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from headrace.engine.records import Scan
@@ -63,6 +63,14 @@ class SegmentPart(Struct, frozen=True):
     expected: int
     """The sequence that comes next at the offset if none is missing."""
     ceiling: int
+    stop: int
+    """The offset from the first record behind what is wanted, by the index: no more is read."""
+
+    def reads(self) -> list[tuple[int, int]] | None:
+        """The spans of bytes of the file that are read, as long as it is as it was; None: any may be."""
+        if self.header.is_packed:
+            return None
+        return [(0, BEGINNING + _MARKER_BYTES), (HEADER_BYTES + self.offset, HEADER_BYTES + self.stop)]
 
 
 class ViewSlice(Struct, frozen=True):
@@ -130,10 +138,9 @@ class LogView:
         marks: list[tuple[int, int]] = []
         before = 0
         for segment, ceiling in self._within(first, end):
-            size = segment.size - HEADER_BYTES
             inside = [(segment.base, 0), *zip(segment.index.sequences, segment.index.offsets, strict=True)]
             start = max((offset for sequence, offset in inside if sequence <= first), default=0)
-            stop = min((offset for sequence, offset in inside if sequence >= end), default=size)
+            stop = self._stop(segment, end)
             marks += [
                 (sequence, before + offset - start) for sequence, offset in inside if first < sequence < end
             ]
@@ -141,6 +148,12 @@ class LogView:
             if ceiling >= end:
                 break
         return [*marks, (end, before)]
+
+    def _stop(self, segment: Segment, end: int) -> int:
+        """The offset from which on no record of a segment has a sequence below `end`, by its index."""
+        place = bisect_left(segment.index.sequences, end)
+        offsets = segment.index.offsets
+        return offsets[place] if place < len(offsets) else segment.size - HEADER_BYTES
 
     def _within(self, first: int, end: int) -> Iterator[tuple[Segment, int]]:
         """Segments that may hold some of [first, end), each with the base of the next."""
@@ -159,7 +172,7 @@ class LogView:
                 _, marker = _beginning(self._fs, handle, self._cipher)
             finally:
                 self._fs.close(handle)
-            span = (offset, segment.size, expected, ceiling)
+            span = (offset, segment.size, expected, ceiling, self._stop(segment, end))
             pieces.append(SegmentPart(segment.path, segment.header, marker, *span))
         size = self._marks(first, end)[-1][1]
         return ViewSlice(first, end, size, tuple(pieces), self._removed)
@@ -203,9 +216,14 @@ def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Fou
 
 
 def read_slice(
-    wanted: ViewSlice, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
+    wanted: ViewSlice,
+    *,
+    filesystem: FileSystem | None = None,
+    cipher: Cipher | None = None,
+    filters: Sequence[bytes] = (),
 ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
-    """The messages of a slice in order, about `WINDOW` bytes at a time, each with ranges that are unreadable.
+    """The messages of a slice in order, about `WINDOW` bytes at a time, each with ranges that are unreadable;
+    with `filters` those of which the subject matches one of them.
 
     Raises: LogGone when a segment is not there any more; StorageError.
     """
@@ -213,7 +231,7 @@ def read_slice(
     removed = SequenceSet()
     removed.load(wanted.removed)
     for piece in wanted.pieces:
-        reading = _Reading(piece, wanted, removed, files, cipher)
+        reading = _Reading(piece, wanted, removed, files, cipher, filters=list(filters) or None)
         damaged: list[tuple[int, int]] = []
         for messages, found in reading.run():
             damaged += found
@@ -234,7 +252,10 @@ class _Reading:
         removed: SequenceSet,
         files: FileSystem,
         cipher: Cipher | None,
+        *,
+        filters: list[bytes] | None,
     ) -> None:
+        self._filters = filters
         self._piece = piece
         self._wanted = wanted
         self._removed = removed
@@ -253,7 +274,8 @@ class _Reading:
                 packed = load_packed(self._files, handle, here, self._cipher) if here.is_packed else None
                 if marker != piece.marker:  # its records are elsewhere in it; it does not grow any more
                     size = self._files.size(handle) if packed is None else HEADER_BYTES + packed.size
-                    piece = replace(piece, offset=0, size=size, expected=piece.header.base)
+                    base = piece.header.base
+                    piece = replace(piece, offset=0, size=size, expected=base, stop=size - HEADER_BYTES)
                 yield from self._records(handle, piece, Segment(piece.path, here, piece.size, packed=packed))
             finally:
                 self._files.close(handle)
@@ -261,7 +283,7 @@ class _Reading:
     def _records(
         self, handle: int, piece: SegmentPart, segment: Segment
     ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
-        end = piece.size - HEADER_BYTES
+        end = piece.stop
         scan = segment.scan(piece.expected, piece.ceiling, piece.offset, self._cipher)
         offset = piece.offset
         while offset < end:
@@ -282,7 +304,16 @@ class _Reading:
         wanted = self._wanted
         messages = StoredMessages(StoredMessage)
         left = scan.messages_in(
-            data, final, wanted.first, wanted.end - 1, None, self._removed, 0, messages, _NO_LIMIT, _NO_LIMIT
+            data,
+            final,
+            wanted.first,
+            wanted.end - 1,
+            self._filters,
+            self._removed,
+            0,
+            messages,
+            _NO_LIMIT,
+            _NO_LIMIT,
         )
         return messages, left < 0
 
