@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
-    from headrace.log.encryption import Algorithm, Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.port import SyncPolicy
     from headrace.log.store import LogStore
@@ -148,6 +147,7 @@ def jetstream_services(
         return
     # Who runs no JetStream does not pay for loading it.
     from headrace.jetstream.opening import JetStreamServer
+    from headrace.log.store_cipher import server_cipher
 
     log = logging.getLogger(f"{logs.LOGGER_NAME}.jetstream")
     kind: Callable[..., JetStreamServer] = JetStreamServer
@@ -411,6 +411,7 @@ def _open_store(
 ) -> LogStore:
     """Open the log store of the options, encrypted if they say so. Raises: LogError."""
     from headrace.log.store import FileStore, MemoryStore
+    from headrace.log.store_cipher import server_cipher
 
     if options.store_type == "MEMORY" or options.directory is None:
         return MemoryStore(clock)
@@ -440,46 +441,6 @@ def _open_store(
     if told is not None:
         told.end()
     return store
-
-
-def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
-    """Make the cipher of a store: AES, or CHACHA. Any text is a secret; scrypt derives the key."""
-    if secret is None:
-        return None
-    from headrace.log.encryption import Cipher
-
-    return Cipher(_store_key(secret), _algorithm(name))
-
-
-def server_cipher(secret: str | None, name: str | None, previous: str | None = None) -> Cipher | None:
-    """Return the cipher of a server's store: it converts what is encrypted with the other cipher, or the
-    secret before.
-    """
-    if secret is None:
-        return None
-    from headrace.log.encryption import ALGORITHMS, Cipher
-
-    used = _algorithm(name)
-    keys = [_store_key(one) for one in dict.fromkeys((secret, previous)) if one is not None]
-    others = tuple(
-        Cipher(key, algorithm)
-        for key in keys
-        for algorithm in ALGORITHMS
-        if (key, algorithm) != (keys[0], used)
-    )
-    return Cipher(keys[0], used, others)
-
-
-def _algorithm(name: str | None) -> Algorithm:
-    return "chacha20-poly1305" if name == "CHACHA" else "aes-gcm"
-
-
-def _store_key(secret: str) -> bytes:
-    import hashlib
-
-    from headrace.log.encryption import KEY_BYTES
-
-    return hashlib.scrypt(secret.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES)
 
 
 def check(options: Options) -> None:

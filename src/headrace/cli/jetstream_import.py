@@ -100,7 +100,7 @@ def _import(options: argparse.Namespace, told: Told) -> JetStreamImportReport:
 def _cipher(secrets: Sequence[str], options: argparse.Namespace) -> Cipher | None:
     if options.plain or not secrets:
         return None
-    from headrace.app import store_cipher
+    from headrace.log.store_cipher import store_cipher
 
     return store_cipher(secrets[0], CIPHERS[options.cipher])
 

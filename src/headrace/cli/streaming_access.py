@@ -134,7 +134,7 @@ def cipher_of(options: argparse.Namespace) -> Cipher | None:
     secret = os.environ.get(ENCRYPTION_KEY_VARIABLE) or options.encryption_key
     if not secret:
         raise AccessError(f"encryption needs a key: set {ENCRYPTION_KEY_VARIABLE}")
-    from headrace.app import store_cipher
+    from headrace.log.store_cipher import store_cipher
 
     return store_cipher(secret, CIPHERS[options.encryption_cipher or "AES"])
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.keys import ACCOUNT, USER, KeyPair, credentials
-from headrace import app
 from headrace.cli.main import main
 from headrace.client import stan
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
+from headrace.log.store_cipher import store_cipher
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def test_wrong_use_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixt
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
-    store = FileStore(tmp_path, cipher=app.store_cipher("secret", "CHACHA"))
+    store = FileStore(tmp_path, cipher=store_cipher("secret", "CHACHA"))
     store.open(b"a").append([NewMessage(b"a", b"hidden")])
     store.close()
     return tmp_path

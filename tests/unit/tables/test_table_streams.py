@@ -11,7 +11,6 @@ import pytest
 from table_makers import sequences
 from table_streams import Streams
 
-from headrace.app import store_cipher
 from headrace.cli import jetstream_source
 from headrace.client.blocking import connect
 from headrace.client.errors import JetStreamError
@@ -19,6 +18,7 @@ from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.jetstream.assets import stream_log
 from headrace.log.port import Limits
 from headrace.log.store import log_directory
+from headrace.log.store_cipher import store_cipher
 from headrace.protocol.rfc3339 import parse_time
 from headrace.schemas import metadata
 from headrace.tables.archive import ArchiveReport, archive
