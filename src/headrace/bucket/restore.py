@@ -77,11 +77,13 @@ async def read_log(
     keys: ShardKeys,
     manifest: Manifest | None,
     apply: Callable[[WalObject], object],
-) -> int:
+) -> Point:
     """Apply the log behind a snapshot, up to what is committed by now or to where `apply` raises `LogEnd`.
 
-    Return the number that was reached, 0 for a shard of which there is nothing. Raises: Behind, BucketError,
-    StoreError; DamagedObject also where the log ends before the snapshot was settled.
+    Return the place that was reached, number 0 for a shard of which there is nothing.
+
+    Raises: Behind, BucketError, StoreError; DamagedObject also where the log ends before the snapshot was
+    settled.
     """
     point = Point() if manifest is None else Point(manifest.number, manifest.epoch, manifest.writer)
     follower = WalFollower(store, keys, point, apply)
@@ -89,7 +91,7 @@ async def read_log(
         await follower.catch_up()
     if manifest is not None and follower.point.number < manifest.settled:
         raise DamagedObject(f"shard {keys.shard}: WAL object {follower.point.number + 1} is missing")
-    return follower.point.number
+    return follower.point
 
 
 async def restore_shard(
@@ -233,7 +235,7 @@ class _Making:
             self._time_ns = found.time_ns
 
         try:
-            number = await read_log(self._store, self._keys, manifest, apply)
+            number = (await read_log(self._store, self._keys, manifest, apply)).number
         except Behind as error:
             raise BucketError(f"{self._store.location}: objects were deleted meanwhile: {error}") from error
         return number if moment.number is None else min(number, moment.number)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from headrace.bucket.changes import (
@@ -26,48 +25,45 @@ from headrace.bucket.changes import (
     decode,
 )
 from headrace.bucket.errors import Behind, BucketError, DamagedObject
-from headrace.bucket.extents import fetches, pieces
+from headrace.bucket.follower import Point, WalFollower
 from headrace.bucket.restore import read_log
 from headrace.bucket.snapshots import newest_snapshot
 from headrace.bucket.tree import Directory, Tree, TreeFile
+from headrace.bucket.unsaved_bytes import UnsavedBytes
 from headrace.bucket.wal_object import Kind
 from headrace.log.filesystem import FileMode
-from headrace.objects.errors import KeyMissing, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.bucket.changes import Change, FileExtent
+    from headrace.bucket.changes import Change
+    from headrace.bucket.extent_contents import ExtentContents
     from headrace.bucket.keys import ShardKeys
     from headrace.bucket.wal_object import WalObject
     from headrace.log.filesystem import Bytes, Identity
-    from headrace.objects.port import AsyncObjectStore, ObjectStore
+    from headrace.objects.port import AsyncObjectStore
 
-KEPT: Final = 64 << 20
-"""Bytes of extents that were read last and are kept in memory."""
 ATTEMPTS: Final = 8
 """The number of times that loading begins again because objects were deleted meanwhile."""
-_BLOCK: Final = 16 << 10
-"""Bytes of a block of what no segment object has."""
 
 
 async def load_shard_files(
-    store: AsyncObjectStore, reads: ObjectStore, keys: ShardKeys, directory: Path, *, kept: int = KEPT
+    store: AsyncObjectStore, contents: ExtentContents, keys: ShardKeys, directory: Path
 ) -> ShardFiles:
     """Read what is committed by now: the newest snapshot and each WAL object behind it.
 
-    `reads` is the same bucket for the threads that read files. Raises: BucketError, also where there is no
-    such shard; StoreError.
+    `contents`: of the same shard, for the threads that read files. Raises: BucketError, also where there is
+    no such shard; StoreError.
     """
     for _ in range(ATTEMPTS):
         manifest = await newest_snapshot(store, keys)
         tree = Tree() if manifest is None else manifest.tree()
-        files = ShardFiles(reads, keys, tree, directory, kept=kept)
+        files = ShardFiles(contents, tree, directory)
         try:
-            number = await read_log(store, keys, manifest, files.apply)
+            files.point = await read_log(store, keys, manifest, files.apply)
         except Behind:
             continue
-        if not number:
+        if not files.point.number:
             raise BucketError(f"there is no shard {keys.shard} in {store.location}")
         return files
     raise BucketError(
@@ -75,28 +71,33 @@ async def load_shard_files(
     )
 
 
+async def read_further(store: AsyncObjectStore, keys: ShardKeys, files: ShardFiles) -> None:
+    """Bring files that were loaded up to what is committed by now.
+
+    Raises: Behind: then load them again; BucketError, StoreError.
+    """
+    follower = WalFollower(store, keys, files.point, files.apply)
+    try:
+        await follower.catch_up()
+    finally:
+        files.point = follower.point
+
+
 class ShardFiles:
     """The files of a shard below `directory`, which need not be there.
 
-    `kept`: bytes of extents that are kept in memory. A read of what was deleted from the bucket since raises
-    OSError (ESTALE): then load it again.
+    A read of what was deleted from the bucket since raises OSError (ESTALE): then load it again.
     """
 
-    def __init__(
-        self, reads: ObjectStore, keys: ShardKeys, tree: Tree, directory: Path, *, kept: int = KEPT
-    ) -> None:
-        self._store: Final = reads
-        self._keys: Final = keys
-        self._tree: Final = tree
-        self._directory: Final = directory
+    def __init__(self, contents: ExtentContents, tree: Tree, directory: Path) -> None:
+        self.contents: Final = contents
+        self.tree: Final = tree
+        self.directory: Final = directory
+        self.unsaved: Final = UnsavedBytes()
+        self.point = Point()
+        """The place in the write-ahead log of which these files are."""
         self._opened: Final[dict[int, TreeFile]] = {}
         self._next = 1
-        self._blocks: Final[dict[int, dict[int, bytearray]]] = {}
-        """Bytes that no segment object has, by the number of the file and of the block. Which of them count
-        is what the tree says."""
-        self._most: Final = kept
-        self._kept: Final[OrderedDict[FileExtent, bytes]] = OrderedDict()
-        self._kept_bytes = 0
         self._lock: Final = threading.RLock()
 
     # ---- changes ----------------------------------------------------------------------------
@@ -109,41 +110,29 @@ class ShardFiles:
 
     def _apply(self, change: Change) -> None:
         with self._lock:
-            file = self._tree.apply(change)
+            file = self.tree.apply(change)
             if type(change) is Write and file is not None:
-                self._put(file, change.offset, change.data)
+                self.unsaved.put(file.id, change.offset, change.data)
             elif type(change) is SnapshotTaken:
-                for number in [number for number in self._blocks if number not in self._tree.unsaved]:
+                for number in [number for number in self.unsaved.files() if number not in self.tree.unsaved]:
                     self._drop(number)
             elif file is not None and file.is_gone:
                 self._drop(file.id)
 
-    def _put(self, file: TreeFile, offset: int, data: Bytes) -> None:
-        blocks = self._blocks.setdefault(file.id, {})
-        view, done = memoryview(data), 0
-        while done < len(view):
-            number, start = divmod(offset + done, _BLOCK)
-            size = min(_BLOCK - start, len(view) - done)
-            block = blocks.get(number)
-            if block is None:
-                block = blocks[number] = bytearray(_BLOCK)
-            block[start : start + size] = view[done : done + size]
-            done += size
-
     def _drop(self, number: int) -> None:
         """Give up the bytes of a file that has none of its own any more, unless somebody reads it."""
         if all(file.id != number for file in self._opened.values()):
-            self._blocks.pop(number, None)
+            self.unsaved.drop(number)
 
     # ---- reading ----------------------------------------------------------------------------
 
     def open(self, path: Path, mode: FileMode) -> int:
         with self._lock:
             name = self._name(path)
-            file = self._tree.file_at(name)
+            file = self.tree.file_at(name)
             if file is None and mode in {FileMode.APPEND, FileMode.CREATE}:
                 self._change(Create(name), path)
-                file = self._tree.file_at(name)
+                file = self.tree.file_at(name)
             if file is None:
                 raise _error(errno.EISDIR if self.is_directory(path) else errno.ENOENT, path)
             handle, self._next = self._next, self._next + 1
@@ -172,49 +161,14 @@ class ShardFiles:
                 return b""
             extents = list(file.extents_in(offset, end))
             unsaved = [*file.copying.within(offset, end), *file.dirty.within(offset, end)]
-            own = [(start, self._own(file, start, stop)) for start, stop in unsaved]
+            own = [(start, self.unsaved.read(file.id, start, stop)) for start, stop in unsaved]
         data = bytearray(end - offset)
-        for extent, content in self._contents(extents):
+        for extent, content in self.contents.read(extents):
             first, behind = max(extent.start, offset), min(extent.end, end)
             data[first - offset : behind - offset] = content[first - extent.start : behind - extent.start]
         for start, piece in own:
             data[start - offset : start - offset + len(piece)] = piece
         return bytes(data)
-
-    def _own(self, file: TreeFile, start: int, end: int) -> bytes:
-        """Return bytes that no segment object has."""
-        blocks = self._blocks[file.id]
-        first, behind = start // _BLOCK, -(-end // _BLOCK)
-        whole = b"".join(blocks[number] for number in range(first, behind))
-        return whole[start - first * _BLOCK : end - first * _BLOCK]
-
-    def _contents(self, wanted: list[FileExtent]) -> list[tuple[FileExtent, bytes]]:
-        """Return the bytes of extents. Raises: OSError (EIO) with what is wrong with an object."""
-        found: dict[FileExtent, bytes] = {}
-        with self._lock:
-            for extent in wanted:
-                if extent in self._kept:
-                    self._kept.move_to_end(extent)
-                    found[extent] = self._kept[extent]
-        for fetch in fetches(extent for extent in wanted if extent not in found):
-            try:
-                data = self._store.get_range(self._keys.segment(fetch.object), fetch.start, fetch.end)
-                for extent, (_, piece) in zip(fetch.extents, pieces(fetch, data), strict=True):
-                    found[extent] = bytes(piece)
-                    self._keep(extent, found[extent])
-            except KeyMissing as error:
-                raise OSError(errno.ESTALE, f"{error}: deleted while it was read, read it again") from error
-            except (StoreError, DamagedObject) as error:
-                raise OSError(errno.EIO, str(error)) from error
-        return list(found.items())
-
-    def _keep(self, extent: FileExtent, content: bytes) -> None:
-        with self._lock:
-            if extent not in self._kept:
-                self._kept[extent] = content
-                self._kept_bytes += len(content)
-            while self._kept_bytes > self._most:
-                self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
     def _file(self, handle: int) -> TreeFile:
         file = self._opened.get(handle)
@@ -225,7 +179,7 @@ class ShardFiles:
     # ---- names ------------------------------------------------------------------------------
 
     def identity(self, path: Path) -> Identity:
-        file = self._tree.file_at(self._name(path))
+        file = self.tree.file_at(self._name(path))
         if file is None:
             if self.is_directory(path):
                 return 0, 0, 0
@@ -235,7 +189,7 @@ class ShardFiles:
     def listdir(self, directory: Path) -> list[str]:
         found = self._directory_at(directory)
         if found is None:
-            is_file = self._tree.file_at(self._name(directory)) is not None
+            is_file = self.tree.file_at(self._name(directory)) is not None
             raise _error(errno.ENOTDIR if is_file else errno.ENOENT, directory)
         return list(found.entries)
 
@@ -244,13 +198,13 @@ class ShardFiles:
 
     def _directory_at(self, path: Path) -> Directory | None:
         name = self._name(path)
-        found = self._tree.find(name) if name else self._tree.root
+        found = self.tree.find(name) if name else self.tree.root
         return found if isinstance(found, Directory) else None
 
     def _name(self, path: Path) -> str:
         """Return a path as the tree has it. Raises: OSError for one that is not below the directory."""
         try:
-            name = path.relative_to(self._directory).as_posix()
+            name = path.relative_to(self.directory).as_posix()
         except ValueError:
             raise _error(errno.ENOENT, path) from None
         return "" if name == "." else name
@@ -267,8 +221,8 @@ class ShardFiles:
             if file.is_gone:
                 file.write(offset, len(data))
             else:
-                self._tree.note_write(file, offset, len(data))
-            self._put(file, offset, data)
+                self.tree.note_write(file, offset, len(data))
+            self.unsaved.put(file.id, offset, data)
         return len(data)
 
     def reserve(self, handle: int, offset: int, size: int) -> None:
@@ -281,7 +235,7 @@ class ShardFiles:
             if file.is_gone:
                 file.truncate(size)
             else:
-                self._tree.apply(Truncate(file.id, size))
+                self.tree.apply(Truncate(file.id, size))
 
     def fsync(self, handle: int) -> None:
         """Do nothing: no write outlives this object."""
@@ -294,18 +248,18 @@ class ShardFiles:
 
     def rename(self, old: Path, new: Path) -> None:
         before, after = self._name(old), self._name(new)
-        if self._tree.find(before) is None:
+        if self.tree.find(before) is None:
             raise _error(errno.ENOENT, old)
         if before != after:
             self._change(Rename(before, after), new)
 
     def unlink(self, path: Path) -> None:
-        if self._tree.file_at(self._name(path)) is None:
+        if self.tree.file_at(self._name(path)) is None:
             raise _error(errno.EISDIR if self.is_directory(path) else errno.ENOENT, path)
         self._change(Unlink(self._name(path)), path)
 
     def mkdir(self, directory: Path) -> None:
-        if not self._name(directory) or self._tree.find(self._name(directory)) is not None:
+        if not self._name(directory) or self.tree.find(self._name(directory)) is not None:
             raise _error(errno.EEXIST, directory)
         self._change(Mkdir(self._name(directory)), directory)
 

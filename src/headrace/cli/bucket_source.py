@@ -119,13 +119,15 @@ def shard_files(bucket: BucketOptions, shard: str, directory: Path) -> ShardFile
 
     Raises: BucketSourceError, BucketError, StoreError.
     """
+    from headrace.bucket.extent_contents import ExtentContents
     from headrace.bucket.keys import ShardKeys
     from headrace.bucket.opening import open_bucket
     from headrace.bucket.shard_files import load_shard_files
 
     async def load() -> ShardFiles:
         store = bucket_requests(bucket)
-        name = await shard_of(store, shard)
-        return await load_shard_files(store, open_bucket(bucket).reads, ShardKeys(name), directory)
+        keys = ShardKeys(await shard_of(store, shard))
+        contents = ExtentContents(open_bucket(bucket).reads, keys)
+        return await load_shard_files(store, contents, keys, directory)
 
     return asyncio.run(load())

@@ -78,7 +78,7 @@ def cipher_of(options: argparse.Namespace) -> Cipher | None:
         if options.cipher:
             raise StreamSourceError("--cipher has no effect without --key-file")
         return None
-    from headrace.app import store_cipher
+    from headrace.log.store_cipher import store_cipher
 
     return store_cipher(secret_in(options.key_file), CIPHERS[options.cipher or "chachapoly"])
 
@@ -151,6 +151,7 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
     from headrace.jetstream.assets import stream_log
     from headrace.jetstream.batch.recovery import remove_incomplete_batch
     from headrace.jetstream.stored import removes_front_only
+    from headrace.jetstream.stream.stream import log_limits
     from headrace.log.port import Limits
     from headrace.tables.source import LogSource
 
@@ -158,7 +159,8 @@ def log_source(store: LogStore, account: str, name: str, record: StreamRecord) -
         config = record.read()
     except ValueError as error:
         raise StreamSourceError(f"stream {name}: its configuration cannot be read: {error}") from error
-    log = store.open(stream_log(account, name), Limits(waits_for_expire=True))
+    limits = Limits(waits_for_expire=True, weights=log_limits(config).weights)  # else no checkpoint fits
+    log = store.open(stream_log(account, name), limits)
     if log.may_end_torn:
         remove_incomplete_batch(log)
     return LogSource(

@@ -15,6 +15,7 @@ from harness.memory_objects import MemoryObjects
 from harness.virtual_loop import run
 from headrace.bucket import shard_files
 from headrace.bucket.errors import Behind, BucketError
+from headrace.bucket.extent_contents import ExtentContents
 from headrace.bucket.extents import BLOCK
 from headrace.bucket.shard_files import ShardFiles, load_shard_files
 from headrace.bucket.wal_object import Kind
@@ -27,6 +28,7 @@ from headrace.log.view import LogView, read_slice
 from headrace.objects.errors import StoreError
 
 if TYPE_CHECKING:
+    from headrace.bucket.follower import Point
     from headrace.bucket.manifest import Manifest
 
 PLACE = Path("/shards/orders")
@@ -54,7 +56,7 @@ def test_files_are_read_by_range(tmp_path: Path) -> None:
     large = Random(1).randbytes(3 * BLOCK + 500)
     store, manifest = bucket_of(tmp_path / "owner", {"d/large": large, "d/e/small": b"abc", "empty": b""})
     reads = Reads(store)
-    files = ShardFiles(reads, KEYS, manifest.tree(), PLACE, kept=2 * BLOCK)
+    files = ShardFiles(ExtentContents(reads, KEYS, 2 * BLOCK), manifest.tree(), PLACE)
     assert sorted(files.listdir(PLACE)) == ["d", "empty"]
     assert sorted(files.listdir(PLACE / "d")) == ["e", "large"]
     assert files.is_directory(PLACE / "d/e")
@@ -67,7 +69,7 @@ def test_files_are_read_by_range(tmp_path: Path) -> None:
     for _ in range(50):
         at, size = random.randrange(len(large) + 10), random.choice([1, 1000, BLOCK, 4 * BLOCK])
         assert files.pread(handle, size, at) == large[at : at + size]
-        assert files._kept_bytes <= 2 * BLOCK
+        assert files.contents.kept_bytes <= 2 * BLOCK
     requests = len(reads.requests)
     assert files.pread(handle, 10, at if at < len(large) else 0) is not None
     assert len(reads.requests) <= requests + 1
@@ -81,7 +83,7 @@ def test_files_are_read_by_range(tmp_path: Path) -> None:
 def test_a_block_that_was_read_is_kept(tmp_path: Path) -> None:
     store, manifest = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
     reads = Reads(store)
-    files = ShardFiles(reads, KEYS, manifest.tree(), PLACE)
+    files = ShardFiles(ExtentContents(reads, KEYS), manifest.tree(), PLACE)
     handle = files.open(PLACE / "f", FileMode.READ)
     assert [files.pread(handle, 10, at) for at in (0, 500, 0)] == [b"1" * 10] * 3
     assert len(reads.requests) == 1
@@ -90,7 +92,7 @@ def test_a_block_that_was_read_is_kept(tmp_path: Path) -> None:
 def test_failures_are_errors_of_reading(tmp_path: Path) -> None:
     store, manifest = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
     reads = Reads(store)
-    files = ShardFiles(reads, KEYS, manifest.tree(), PLACE)
+    files = ShardFiles(ExtentContents(reads, KEYS), manifest.tree(), PLACE)
     handle = files.open(PLACE / "f", FileMode.READ)
 
     def fail(_key: str) -> None:
@@ -146,7 +148,7 @@ def test_everything_that_is_committed_is_there(tmp_path: Path, seed: int) -> Non
     async def main() -> tuple[Owner, ShardFiles]:
         store = MemoryObjects()
         owner = await behind_a_snapshot(tmp_path / "owner", store, seed)
-        return owner, await load_shard_files(store, Reads(store), KEYS, PLACE)
+        return owner, await load_shard_files(store, ExtentContents(Reads(store), KEYS), KEYS, PLACE)
 
     owner, files = run(main())
     random = Random(seed)
@@ -170,7 +172,7 @@ def test_without_a_snapshot_the_log_is_read_from_its_beginning(tmp_path: Path) -
         owner.commit(Kind.FENCE)
         owner.make("d/a", b"one")
         owner.commit()
-        return await load_shard_files(store, Reads(store), KEYS, PLACE)
+        return await load_shard_files(store, ExtentContents(Reads(store), KEYS), KEYS, PLACE)
 
     files = run(main())
     assert files.pread(files.open(PLACE / "d/a", FileMode.READ), 10, 0) == b"one"
@@ -179,7 +181,7 @@ def test_without_a_snapshot_the_log_is_read_from_its_beginning(tmp_path: Path) -
 def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     store = MemoryObjects()
     with pytest.raises(BucketError, match="there is no shard orders in"):
-        run(load_shard_files(store, Reads(store), KEYS, tmp_path))
+        run(load_shard_files(store, ExtentContents(Reads(store), KEYS), KEYS, tmp_path))
 
 
 def test_loading_begins_again_when_what_it_reads_is_deleted(
@@ -189,24 +191,24 @@ def test_loading_begins_again_when_what_it_reads_is_deleted(
     attempts: list[int] = []
     read = shard_files.read_log
 
-    async def deleted_at_first(*arguments: Any) -> int:
+    async def deleted_at_first(*arguments: Any) -> Point:
         attempts.append(1)
-        number = await read(*arguments)
+        reached = await read(*arguments)
         if len(attempts) < 3:
             raise Behind("object 1 of shard orders is deleted")
-        return number
+        return reached
 
-    async def never(*arguments: Any) -> int:
+    async def never(*arguments: Any) -> Point:
         raise Behind(f"object 1 of {arguments[1].shard} is deleted")
 
     async def main() -> tuple[dict[str, bytes], ShardFiles]:
         store = MemoryObjects()
         owner = await behind_a_snapshot(tmp_path / "owner", store, 1)
         monkeypatch.setattr(shard_files, "read_log", deleted_at_first)
-        files = await load_shard_files(store, Reads(store), KEYS, PLACE)
+        files = await load_shard_files(store, ExtentContents(Reads(store), KEYS), KEYS, PLACE)
         monkeypatch.setattr(shard_files, "read_log", never)
         with pytest.raises(BucketError, match="deleted faster"):
-            await load_shard_files(store, Reads(store), KEYS, PLACE)
+            await load_shard_files(store, ExtentContents(Reads(store), KEYS), KEYS, PLACE)
         return owner.states[owner.number], files
 
     wanted, files = run(main())
@@ -217,7 +219,7 @@ def test_loading_begins_again_when_what_it_reads_is_deleted(
 
 def test_bytes_that_were_deleted_since_are_no_gap(tmp_path: Path) -> None:
     store, manifest = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
-    files = ShardFiles(Reads(store), KEYS, manifest.tree(), PLACE)
+    files = ShardFiles(ExtentContents(Reads(store), KEYS), manifest.tree(), PLACE)
     handle = files.open(PLACE / "f", FileMode.READ)
     (name,) = manifest.objects()
     del store.objects[KEYS.segment(name)]
@@ -229,7 +231,7 @@ def test_bytes_that_were_deleted_since_are_no_gap(tmp_path: Path) -> None:
 def test_what_is_written_stays_in_memory(tmp_path: Path) -> None:
     store, manifest = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
     before = dict(store.objects)
-    files = ShardFiles(Reads(store), KEYS, manifest.tree(), PLACE)
+    files = ShardFiles(ExtentContents(Reads(store), KEYS), manifest.tree(), PLACE)
     handle = files.open(PLACE / "f", FileMode.APPEND)
     assert files.write(handle, b"22") == 2
     assert files.pwrite(handle, b"3", 0) == 1
@@ -247,7 +249,7 @@ def test_what_is_written_stays_in_memory(tmp_path: Path) -> None:
     assert files.pwrite(handle, b"4", 1) == 1  # of a file that only its handle has
     assert files.pread(handle, 9, 0) == b"34\0\0\0"
     files.close(handle)
-    assert not files._blocks
+    assert not len(files.unsaved)
     files.rmdir(PLACE / "d")
     assert files.listdir(PLACE) == []
     for change in (
@@ -269,7 +271,7 @@ def test_a_log_is_viewed_without_its_server(tmp_path: Path) -> None:
     assert len(list((tmp_path / "log").glob("*.log"))) > 3
     contents = {f"logs/a/{path.name}": path.read_bytes() for path in (tmp_path / "log").iterdir()}
     store, manifest = bucket_of(tmp_path / "owner", contents)
-    files = ShardFiles(Reads(store), KEYS, manifest.tree(), PLACE)
+    files = ShardFiles(ExtentContents(Reads(store), KEYS), manifest.tree(), PLACE)
     view = LogView(PLACE / "logs/a", filesystem=files)
     assert (view.first_sequence, view.last_sequence) == (1, len(payloads))
     found = [
@@ -288,7 +290,9 @@ def test_a_store_is_opened_without_its_server(tmp_path: Path) -> None:
     contents = {f"logs/a/{path.name}": path.read_bytes() for path in (tmp_path / "log").iterdir()}
     store, manifest = bucket_of(tmp_path / "owner", contents)
     opened = FileStore(
-        PLACE, filesystem=ShardFiles(Reads(store), KEYS, manifest.tree(), PLACE), remembers=False
+        PLACE,
+        filesystem=ShardFiles(ExtentContents(Reads(store), KEYS), manifest.tree(), PLACE),
+        remembers=False,
     )
     found = opened.open(b"a").read_from(1, max_messages=10, max_bytes=1000)
     assert [message.payload for message in found.messages] == [b"one", b"two"]
@@ -302,7 +306,7 @@ def test_a_log_whose_objects_were_deleted_since_has_no_gap(tmp_path: Path) -> No
     log.close()
     contents = {f"logs/a/{path.name}": path.read_bytes() for path in (tmp_path / "log").iterdir()}
     store, manifest = bucket_of(tmp_path / "owner", contents)
-    files = ShardFiles(Reads(store), KEYS, manifest.tree(), PLACE, kept=0)
+    files = ShardFiles(ExtentContents(Reads(store), KEYS, 0), manifest.tree(), PLACE)
     opened = FileStore(PLACE, filesystem=files, remembers=False)
     found = opened.open(b"a")
     view = LogView(PLACE / "logs/a", filesystem=files)

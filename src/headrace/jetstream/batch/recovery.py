@@ -25,6 +25,14 @@ def remove_incomplete_batch(log: MessageLog) -> int:
 
     Raises: StorageError.
     """
+    return sum(log.delete(sequence) for sequence in incomplete_batch(log))
+
+
+def incomplete_batch(log: MessageLog) -> list[int]:
+    """Return the sequences of an atomic batch that was cut off, the last first; usually there are none.
+
+    Raises: StorageError.
+    """
     end = log.state().last_sequence
     last, message = end, None
     while last > 0 and message is None:
@@ -32,12 +40,12 @@ def remove_incomplete_batch(log: MessageLog) -> int:
         if isinstance(message, MessageDamaged):  # its record begins before the cut and ends behind it
             last, message = last - 1, None
         elif message is None:
-            return 0
+            return []
     if message is None or isinstance(message, MessageDamaged) or not _is_within(message):
-        return 0
+        return []
     batch = block.value(message.headers, ID)
     first = last - (whole(block.value(message.headers, SEQUENCE)) or 0) + 1
-    return sum(log.delete(sequence) for sequence in _of_batch(log, batch, first, end))
+    return _of_batch(log, batch, first, end)
 
 
 def _read(log: MessageLog, sequence: int) -> StoredMessage | MessageDamaged | None:

@@ -1,0 +1,355 @@
+"""Streams of JetStream read from their bucket, with no server in the path: which there are, and messages.
+
+Here lives `BucketStreams`: the streams of one account as they were committed at the last look, deletions and
+purges counted. Servers may own the bucket or be gone; none is asked, and nothing is changed. Slices of a
+stream are read anywhere, also in other processes (`read_slice_of`): they name the objects that hold their
+bytes, and have with them what the write-ahead log alone holds.
+Never here: what becomes of the messages (`headrace.spark`, `headrace.tables`), files of a shard (`bucket`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from headrace.bucket.errors import Behind, BucketError
+from headrace.bucket.extent_contents import KEPT, ExtentContents
+from headrace.bucket.identity import IDENTITY_KEY, check_readable
+from headrace.bucket.keys import ShardKeys
+from headrace.bucket.opening import open_bucket
+from headrace.bucket.overview import shards_of
+from headrace.bucket.requests import BucketRequests
+from headrace.bucket.shard_files import ATTEMPTS, ShardFiles, load_shard_files, read_further
+from headrace.bucket.shard_part import ShardPart, directories_of, spans_of
+from headrace.conf.account_options import GLOBAL_ACCOUNT
+from headrace.conf.bucket_options import BucketOptions
+from headrace.errors import LogGone, StorageError
+from headrace.jetstream.assets import stream_log
+from headrace.jetstream.batch.recovery import incomplete_batch
+from headrace.jetstream.state.recovery import read_state
+from headrace.jetstream.stored import removes_front_only
+from headrace.jetstream.stream.stream import log_limits
+from headrace.log.filesystem import storage_errors
+from headrace.log.port import Limits, SyncPolicy
+from headrace.log.store import FileStore, list_logs
+from headrace.log.store_cipher import store_cipher
+from headrace.log.view import LogView, ViewSlice, read_slice
+from headrace.objects.errors import KeyMissing
+from headrace.protocol.jetstream.configs import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+
+    from headrace.engine.messages import StoredMessages
+    from headrace.jetstream.state.records import StreamRecord
+    from headrace.log.encryption import Cipher
+    from headrace.log.port import LogState, MessageLog, StoredMessage
+    from headrace.protocol.jetstream.configs import StreamConfig
+
+_Result = TypeVar("_Result")
+
+SHARD: Final = "jetstream"
+"""The shard of a bucket that has the streams of servers."""
+SLICE_KEPT: Final = 16 << 20
+"""Bytes of extents that the reader of a slice keeps."""
+_HOME: Final = Path("/") / SHARD
+"""The directory of the shard's files, a name only."""
+_SCHEMES: Final = ("s3://", "gs://", "az://", "file:///")
+_PAGE: Final = 256
+
+
+class StreamBucket(Struct, frozen=True):
+    """A bucket with the streams of an account. `secret`, `algorithm` (CHACHA, AES): of an encrypted store."""
+
+    options: BucketOptions
+    account: str = GLOBAL_ACCOUNT
+    secret: str | None = None
+    algorithm: str = "CHACHA"
+
+    def __repr__(self) -> str:
+        return f"StreamBucket({self.options.url}, account {self.account})"
+
+    def cipher(self) -> Cipher | None:
+        """Return the cipher of the store, None without a secret. Its key takes some 50 ms, once."""
+        return _cipher(self.secret, self.algorithm)
+
+    def contents(self, most: int = KEPT) -> ExtentContents:
+        """Return the bytes of its objects for threads. Raises: BucketError, UnsupportedError."""
+        return ExtentContents(open_bucket(self.options).reads, ShardKeys(SHARD), most)
+
+
+def bucket_at(location: str) -> BucketOptions | None:
+    """Return the bucket at a URL or a directory; None where there are no streams of Headrace.
+
+    It costs one request. Raises: BucketError, StoreError, UnsupportedError.
+    """
+    url = location.rstrip("/") if "://" in location else Path(location).absolute().as_uri()
+    if not url.startswith(_SCHEMES):
+        return None
+    options = BucketOptions(url)
+    if url.startswith("file:"):
+        return options if Path(unquote(urlsplit(url).path), IDENTITY_KEY).is_file() else None
+    try:
+        open_bucket(options).reads.head(IDENTITY_KEY)
+    except KeyMissing:
+        return None
+    return options
+
+
+class StreamSlice(Struct, frozen=True):
+    """A part of a stream, as messages and as the bytes that hold them. Can be pickled."""
+
+    view: ViewSlice
+    part: ShardPart
+
+
+def read_slice_of(
+    wanted: StreamSlice, contents: ExtentContents, cipher: Cipher | None, filters: Sequence[bytes] = ()
+) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+    """The messages of a slice in order, with `filters` those of these subjects, some MiB at a time, each with
+    ranges of sequences that are unreadable.
+
+    Raises: ObjectsGone, StorageError.
+    """
+    files = wanted.part.opened(contents, _HOME)
+    try:
+        with storage_errors("cannot read the bucket"):
+            yield from read_slice(wanted.view, filesystem=files, cipher=cipher, filters=filters)
+    except StorageError as error:
+        raise _told(error) from error
+
+
+class ObjectsGone(StorageError):
+    """Objects of the bucket were deleted since it was looked at: look again."""
+
+
+class BucketStream:
+    """One stream as it was when its bucket was looked at."""
+
+    def __init__(
+        self, name: str, record: StreamRecord, config: StreamConfig, log: MessageLog, view: _Look
+    ) -> None:
+        self.name: Final = name
+        self.created_ns: Final = record.created_ns
+        self.metadata: Final[Mapping[str, str]] = config.metadata
+        self.keeps_order: Final = removes_front_only(config)
+        """True if messages at the front go by age, limits or a purge only."""
+        self._log: Final = log
+        self._look: Final = view
+        found = log.state()
+        self._state: Final[LogState] = found
+        is_new = not found.last_sequence
+        self.first_sequence: Final = max(config.first_seq, 1) if is_new else found.first_sequence
+        self.last_sequence: Final = self.first_sequence - 1 if is_new else self._whole(found.last_sequence)
+        """The last sequence that may be read: a batch of which a part is committed comes later."""
+
+    def _whole(self, last: int) -> int:
+        cut = incomplete_batch(self._log) if self._log.may_end_torn else []
+        return min(cut) - 1 if cut else last
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return self._state.messages
+
+    @property
+    def size(self) -> int:
+        """The bytes of all messages, as limits count them."""
+        return self._state.bytes
+
+    def sequence_at(self, time_ns: int) -> int:
+        """The first sequence stored at that time or later, above the last one if there is none."""
+        return min(self._log.sequence_at(time_ns), self.last_sequence + 1)
+
+    def time_at(self, sequence: int, filters: Sequence[bytes] = ()) -> int | None:
+        """The time of the first message with this sequence or a later one, of these subjects; None: none."""
+        at, end = sequence, self.last_sequence + 1
+        while at < end:
+            page = self._log.read_from(at, filters=filters, max_messages=1, up_to=end)
+            if page.messages:
+                return page.messages[0].time_ns
+            if page.next_sequence <= at:
+                return None
+            at = page.next_sequence
+        return None
+
+    @property
+    def damaged(self) -> Sequence[tuple[int, int]]:
+        """Ranges of sequences, both ends included, that were found unreadable; not all that are."""
+        return [] if self._view is None else self._view.damaged
+
+    @cached_property
+    def _view(self) -> LogView | None:
+        with suppress(LogGone):  # no message was ever stored
+            return self._look.view(stream_log(self._look.account, self.name))
+        return None
+
+    def slices(self, first: int, end: int, count: int) -> list[StreamSlice]:
+        """The sequences [first, end) in up to `count` parts of about equal bytes. Raises: StorageError."""
+        if self._view is None:
+            return []
+        views = self._view.slices(first, min(end, self.last_sequence + 1), count)
+        return [StreamSlice(one, self._look.part(one)) for one in views]
+
+    def size_of(self, first: int, end: int) -> int:
+        """About the bytes of records that reading [first, end) looks at. Raises: StorageError."""
+        if self._view is None:
+            return 0
+        return sum(one.size for one in self._view.slices(first, min(end, self.last_sequence + 1), 1))
+
+
+class _Look:
+    """The files of some logs as they were at one moment, and a store over them, which nobody else sees."""
+
+    def __init__(self, files: ShardFiles, logs: Mapping[bytes, Path], bucket: StreamBucket) -> None:
+        self.account: Final = bucket.account
+        self._cipher: Final = bucket.cipher()
+        self._files: Final = directories_of(files, logs.values()).opened(files.contents, _HOME)
+        self._logs: Final = logs
+        self.store: Final = FileStore(
+            _HOME,
+            cipher=self._cipher,
+            remembers=False,
+            sync=SyncPolicy.NEVER,
+            filesystem=self._files,
+        )
+
+    def view(self, name: bytes) -> LogView:
+        """Look at a log. Raises: LogGone, StorageError."""
+        if name not in self._logs:
+            raise LogGone(f"there is no log {name!r}")
+        return LogView(self._logs[name], filesystem=self._files, cipher=self._cipher)
+
+    def part(self, one: ViewSlice) -> ShardPart:
+        """Return the files that a slice is read from. Raises: StorageError."""
+        spans: dict[Path, list[tuple[int, int]] | None] = {piece.path: piece.reads() for piece in one.pieces}
+        with storage_errors("cannot read the bucket"):
+            return spans_of(self._files, spans)
+
+
+class BucketStreams:
+    """The streams of an account in a bucket, as of the last look; none is taken before it is needed.
+
+    One thread at a time. Methods raise BucketError, StoreError, LogError, each with one line.
+    """
+
+    def __init__(self, bucket: StreamBucket) -> None:
+        self._bucket: Final = bucket
+        self._contents: Final = bucket.contents()
+        self._files: ShardFiles | None = None
+        self._records: dict[str, StreamRecord] | None = None
+        self._streams: dict[str, BucketStream | None] = {}
+
+    def look_again(self) -> None:
+        """Bring all up to what is committed by now."""
+        before = self._files.point if self._files is not None else None
+        files, self._files = self._files, None
+        self._files = _on_own_loop(lambda: self._brought_up(files))
+        if self._files is not files or self._files.point != before:
+            self._records, self._streams = None, {}
+
+    async def _brought_up(self, files: ShardFiles | None) -> ShardFiles:
+        store, keys = (
+            BucketRequests(open_bucket(self._bucket.options).store, Random().random),
+            ShardKeys(SHARD),
+        )
+        if files is not None:
+            with suppress(Behind):
+                await read_further(store, keys, files)
+                return files
+        await check_readable(store)
+        if SHARD not in await shards_of(store):
+            raise BucketError(f"{store.location} has no streams of JetStream in it")
+        return await load_shard_files(store, self._contents, keys, _HOME)
+
+    def names(self) -> list[str]:
+        """Return the names of all streams, sorted."""
+        return self._while_there(lambda: sorted(self._known()))
+
+    def get(self, name: str) -> BucketStream | None:
+        """Return a stream; None: there is none of that name."""
+        return self._while_there(lambda: self._opened(name))
+
+    def planned(self, name: str, plan: Callable[[BucketStream | None], _Result]) -> _Result:
+        """Return what `plan` makes of a stream; it is called again if objects went meanwhile."""
+        return self._while_there(lambda: plan(self._opened(name)))
+
+    def _while_there(self, work: Callable[[], _Result]) -> _Result:
+        """Do something that reads; what it reads may be deleted meanwhile. Then look again."""
+        for _ in range(ATTEMPTS):
+            if self._files is None:
+                self.look_again()
+            try:
+                with storage_errors(f"cannot read {self._bucket.options.url}"):
+                    return work()
+            except StorageError as error:
+                if not isinstance(_told(error), ObjectsGone):
+                    raise
+                self._files, self._records, self._streams = None, None, {}
+        raise BucketError(f"{self._bucket.options.url}: objects are deleted faster than they can be read")
+
+    def _known(self) -> dict[str, StreamRecord]:
+        if self._records is None:
+            look = self._look(f"{self._bucket.account}/state".encode())
+            state, _ = read_state(look.store, self._bucket.account, _pass_over)
+            self._records = state.streams
+        return self._records
+
+    def _opened(self, name: str) -> BucketStream | None:
+        if name not in self._streams:
+            record = self._known().get(name)
+            self._streams[name] = None if record is None else self._open(name, record)
+        return self._streams[name]
+
+    def _open(self, name: str, record: StreamRecord) -> BucketStream:
+        where = f"stream {name} in {self._bucket.options.url}"
+        try:
+            config = record.read()
+        except ValueError as error:
+            raise BucketError(f"{where}: its configuration cannot be read: {error}") from error
+        if config.storage is Storage.MEMORY:
+            raise BucketError(f"{where} has memory storage: its messages are in no bucket")
+        log_name = stream_log(self._bucket.account, name)
+        look = self._look(log_name)
+        limits = Limits(waits_for_expire=True, weights=log_limits(config).weights)  # else no checkpoint fits
+        log = look.store.open(log_name, limits)
+        return BucketStream(name, record, config, log, look)
+
+    def _look(self, name: bytes) -> _Look:
+        assert self._files is not None
+        logs = list_logs(_HOME, self._files) if self._files.is_directory(_HOME / "logs") else {}
+        return _Look(self._files, {name: logs[name]} if name in logs else {}, self._bucket)
+
+
+def _pass_over(_sequence: int, _reason: str) -> None:
+    """Do nothing about a damaged record of the state: its streams are not there."""
+
+
+def _told(error: StorageError) -> StorageError:
+    """Return an error as it is told: of objects that were deleted since, ObjectsGone."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno == errno.ESTALE:
+            return ObjectsGone(str(error))
+        cause = cause.__cause__
+    return error
+
+
+def _on_own_loop(made: Callable[[], Coroutine[object, object, _Result]]) -> _Result:
+    """Run a coroutine on a loop of its own: the caller's thread may have one that runs, as in a notebook."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(made())).result()
+
+
+@lru_cache(maxsize=8)
+def _cipher(secret: str | None, algorithm: str) -> Cipher | None:
+    return store_cipher(secret, algorithm)

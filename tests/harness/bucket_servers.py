@@ -1,0 +1,43 @@
+"""A server of a test's own with its streams in a bucket, a directory, and messages for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.client.blocking import connect
+from headrace.client.jetstream_api import JetStreamApi
+from headrace.conf.bucket_options import BucketOptions
+from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def directory_bucket(place: Path) -> BucketOptions:
+    """The bucket that is a directory below a test's own."""
+    return BucketOptions(f"file://{place}/bucket")
+
+
+def serving(place: Path, store: str = "store", **more: Any) -> Server:
+    """A server over that bucket; `store`: its local directory. It is started by `with`."""
+    return Server(
+        jetstream=JetStreamOptions(store_dir=str(place / store), bucket=directory_bucket(place), **more)
+    )
+
+
+def create(url: str, name: str = "ORDERS", **config: Any) -> None:
+    """Create a stream that takes `<name>.>`, in lower case."""
+    with connect(url) as connection:
+        JetStreamApi(connection, "$JS.API").ask(
+            f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name.lower()}.>"], **config}
+        )
+
+
+def fill(url: str, first: int, count: int, subject: str = "orders.new", size: int = 0) -> None:
+    """Publish numbers, as text with zero bytes behind it; all of them are acknowledged on return."""
+    with connect(url) as connection:
+        api = JetStreamApi(connection, "$JS.API")
+        for number in range(first, first + count - 1):
+            connection.publish(subject, b"%d" % number + bytes(size))
+        api.put(subject, b"%d" % (first + count - 1) + bytes(size))
