@@ -17,6 +17,7 @@ from headrace.bucket.port import Beat
 from headrace.errors import HeadraceError, StartError
 from headrace.jetstream.leadership import ClusterPeer, Leadership
 from headrace.jetstream.opening import JetStreamServer
+from headrace.server.ownership import hears_others, lasting_cluster_name
 
 if TYPE_CHECKING:
     import asyncio
@@ -172,7 +173,10 @@ class JetStreamMembership:
             routes.when_left.append(self._left)
         try:
             shard = self._shard = self._make(
-                self, server.name, server.cluster_name or "", is_alone=routes is None or system is None
+                self,
+                server.name,
+                lasting_cluster_name(server.options, server.worker),
+                is_alone=system is None or not hears_others(routes, server.worker),
             )
             self._jetstream.bucket = shard.status
             await shard.start()

@@ -283,6 +283,22 @@ def test_bucket_of_encrypted_channels_has_no_plain_text(tmp_path: Path) -> None:
         assert asyncio.run(use(server, b"")) == [words]
 
 
+def test_server_of_several_processes_finds_its_channels_again(tmp_path: Path) -> None:
+    async def use(server: ServerProcess, data: bytes) -> list[bytes]:
+        async with client_of(server, "me") as client:
+            await client.publish("foo", data)
+            return await stored(client, "foo")
+
+    config = "processes: 2\n" + ONE.format(
+        disk=tmp_path / "disk", bucket=f"file://{tmp_path}/bucket", more=""
+    )
+    found = []
+    for data in (b"a", b"b"):
+        with ServerProcess(EPOLL, tmp_path, config=config) as server:
+            found = asyncio.run(use(server, data))
+    assert found == [b"a", b"b"]
+
+
 def refusal(folder: Path, config: str) -> str:
     """Start a server that must not start; return its last line, without the time."""
     with ServerProcess(EPOLL, folder, config=config, ready=False) as server:

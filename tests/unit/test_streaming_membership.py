@@ -21,6 +21,7 @@ from headrace.client import stan
 from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
+from headrace.conf.peer_options import ClusterOptions
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import HeadraceError, StartError, StorageError
 from headrace.log.committer import InlineCommitter
@@ -146,6 +147,7 @@ class World:
         refusal: HeadraceError | None = None,
         streaming: StreamingOptions = STREAMING,
         open_store: Callable[[FileSystem], FileStore] | None = None,
+        cluster: ClusterOptions | None = None,
     ) -> AsyncIterator[Server]:
         service = StreamingService(streaming, None, LOG)
 
@@ -155,7 +157,7 @@ class World:
 
         StreamingMembership(service, open_store or self.open_store, make, LOG)
         self.services.append(service)
-        options = Options(host="127.0.0.1", port=-1, server_name="here", streaming=streaming)
+        options = Options(host="127.0.0.1", port=-1, server_name="here", streaming=streaming, cluster=cluster)
         async with Server(options, services=[service]) as server:
             yield server
 
@@ -299,9 +301,19 @@ async def test_shard_hears_of_its_server_and_monitoring_of_the_shard(world: Worl
         assert status is not None
         assert (status.shard, status.role, status.owner) == ("streaming-test", "owner", "here")
         assert list(ServerMonitor(server).buckets()) == ["Streaming"]
+        assert world.services[0].snapshot_server().sync == "bucket"
     node = replace(STREAMING, clustered=True, node_id="a")
     async with world.server(streaming=node):
         assert world.shards[1].names == ("a", "")
+
+
+@scenario
+async def test_only_a_name_that_lasts_is_the_name_of_the_cluster(world: World) -> None:
+    """A name that is made up at each start would make the prefix another cluster's at the next one."""
+    for name in ("", "C"):
+        async with world.server(cluster=ClusterOptions(name=name, host="127.0.0.1", port=-1)):
+            shard = world.shards[-1]
+            assert (shard.names, shard.is_alone) == (("here", name), False)
 
 
 @scenario

@@ -1,6 +1,7 @@
 """The contract of what decides which server serves its accounts, of several that have the same stores.
 
-Only protocols live here; `headrace.ownership` keeps them, over object storage.
+Here live protocols, which `headrace.jetstream_membership` keeps, over object storage, and which other servers
+there may be. Never lives here: which one of them serves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,26 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.accounts import Accounts
     from headrace.core.service import Service
+
+
+class OneOfProcesses(Protocol):
+    """The view that one server of several processes has of them."""
+
+    @property
+    def has_private_mesh(self) -> bool:
+        """True if the processes are a cluster among themselves."""
+
+
+def lasting_cluster_name(options: Options, worker: OneOfProcesses | None) -> str:
+    """Return the name of the cluster that a configuration gives; "" where one is made up at each start."""
+    if options.cluster is None or (worker is not None and worker.has_private_mesh):
+        return ""
+    return options.cluster.name
+
+
+def hears_others(routes: object | None, worker: OneOfProcesses | None) -> bool:
+    """True if routes lead to other servers, and not only to the processes of this one."""
+    return routes is not None and (worker is None or not worker.has_private_mesh)
 
 
 class TellsOfPeers(Protocol):
@@ -39,6 +60,10 @@ class SharingServer(Protocol):
     def server_id(self) -> str: ...
     @property
     def cluster_name(self) -> str | None: ...
+    @property
+    def options(self) -> Options: ...
+    @property
+    def worker(self) -> OneOfProcesses | None: ...
     @property
     def accounts(self) -> Accounts: ...
     @property

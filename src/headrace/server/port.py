@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.server.deadlines import Deadlines
     from headrace.server.handshakes import PeerCheck
     from headrace.server.log_limits import LogLimits
-    from headrace.server.ownership import TellsOfPeers
+    from headrace.server.ownership import OneOfProcesses, TellsOfPeers
     from headrace.server.services import ServiceHost
     from headrace.server.ticks import Tasks, Ticks
 
@@ -300,6 +300,8 @@ class AccountServicesHost(LogHost, Protocol):
     def accounts(self) -> Accounts: ...
     @property
     def routes(self) -> TellsOfPeers | None: ...
+    @property
+    def worker(self) -> OneOfProcesses | None: ...
     @property
     def ticks(self) -> Ticks: ...
     @property

@@ -36,6 +36,7 @@ from headrace.server.listeners import (
     open_websocket,
 )
 from headrace.server.log_limits import LogLimits
+from headrace.server.ownership import hears_others, lasting_cluster_name
 from headrace.server.preflight import (
     announce,
     check_accounts,
@@ -172,8 +173,10 @@ class Server:
                 await self.worker.joined(self)
             if self.account_services is not None:
                 await self.account_services.join()
+            cluster = lasting_cluster_name(options, self.worker)
+            is_alone = not hears_others(self.routes, self.worker)
             for membership in memberships(self.services):
-                await membership.join(self.name, self.cluster_name or "", is_alone=self.routes is None)
+                await membership.join(self.name, cluster, is_alone=is_alone)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
             self.listeners.accept_clients()
