@@ -300,6 +300,11 @@ class StreamingService:
         return self.options.node_id or self.server_id
 
     @property
+    def _sync(self) -> str:
+        bucket = self.options.bucket
+        return "bucket" if bucket is not None and bucket.commit == "bucket" else self.options.sync
+
+    @property
     def _role(self) -> str:
         if not self._start_ns:
             return ""
@@ -332,7 +337,7 @@ class StreamingService:
             in_bytes=counters.in_bytes,
             out_msgs=counters.out_msgs,
             out_bytes=counters.out_bytes,
-            sync=self.options.sync,
+            sync=self._sync,
             damaged=damaged,
             archive=self.archive() if self.archive is not None else None,
         )

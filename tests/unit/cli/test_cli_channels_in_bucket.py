@@ -146,3 +146,22 @@ def test_server_that_stands_by_names_the_one_that_has_the_channels(
 def role_of(url: str) -> str:
     with urlopen(f"{url}/streaming/serverz") as answer:
         return str(json.load(answer)["bucket"]["role"])
+
+
+def test_channels_are_restored_as_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Server(streaming=streaming(tmp_path)) as server:
+        fill(server.url, b"a", b"b")
+    bucket = f"file://{tmp_path}/bucket"
+    flags = ["--shard", "streaming-c", "--dir", str(tmp_path / "restored")]
+    assert main(["headrace", "jetstream", "restore", "--from", bucket, *flags]) == 0
+    assert "restored shard streaming-c" in capsys.readouterr().out
+    store = str(tmp_path / "restored/jetstream")
+    with Server(streaming=StreamingOptions(cluster_id="c", store_type="FILE", directory=store)) as server:
+        capsys.readouterr()
+        assert (
+            main(["headrace", "streaming", "channels", "--server", server.url, "--cid", "c", "--json"]) == 0
+        )
+    (channel,) = json.loads(capsys.readouterr().out)
+    assert (channel["name"], channel["msgs"]) == ("orders.new", 2)
+    assert main(["headrace", "jetstream", "status", "--from", bucket, "--shard", "streaming-c"]) == 0
+    assert "streaming-c" in capsys.readouterr().out

@@ -48,7 +48,7 @@ class NotFoundError(HeadraceError):
 class StreamingStats(Protocol):
     """The service now; times in ns since 1970 UTC. `role` and `node_id` are empty outside of a cluster.
 
-    `sync` says when an acknowledged message is on disk: group, interval or never.
+    `sync` says when an acknowledged message is on disk: group, interval, never, or "bucket": it is there.
     """
 
     @property
