@@ -69,8 +69,8 @@ class BucketShard(Protocol):
     async def stop(self) -> None:
         """Give the shard up if this server owns it, and end. Safe to call twice."""
 
-    def heard(self, beat: Beat, server_id: str) -> None:
-        """Take a sign of life of another server."""
+    def heard(self, beat: Beat, server: str) -> None:
+        """Take a sign of life of another server. `server`: its name, as monitoring shows it."""
 
     def succeeded_by_another(self) -> None:
         """The owner is about to give the shard up for a certain server, which is not this one."""
@@ -269,7 +269,7 @@ class JetStreamMembership:
             self._owner_id = said.server_id
         self._peers[said.server_id] = _Heard(said.server_name, beat, self._server.loop.time())
         if self._shard is not None:
-            self._shard.heard(beat, said.server_id)
+            self._shard.heard(beat, said.server_name or said.server_id)
             if said.successor not in ("", self._server.server_id):
                 self._shard.succeeded_by_another()
 

@@ -38,6 +38,10 @@ ALIVE_S: Final = 1.0
 """Seconds between two objects that say, where no peer hears it, that the owner lives."""
 
 
+FORGOTTEN_S: Final = 60.0
+"""Seconds of silence after which a server is not shown any more among those that stand by."""
+
+
 class OwnerTerm:
     """The parts of one term. `tell`: called when something was committed. `log`: of what an operator is told.
 
@@ -58,7 +62,7 @@ class OwnerTerm:
         self.is_closed: Final = asyncio.Event()
         """Set when everything of the term is closed."""
         self.peers: Final[dict[str, tuple[Beat, float]]] = {}
-        """The last signs of life of the other servers, and when they came, by server id."""
+        """The last signs of life of the other servers, and when they came, by the servers' names."""
         self.trouble: str | None = None
         """Why requests fail now; None: they do not."""
         self.cache_trouble: str | None = None
@@ -175,10 +179,13 @@ class OwnerTerm:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.is_closed.set()
 
-    def heard(self, server_id: str, beat: Beat, now: float) -> None:
-        """Take what another server said."""
+    def heard(self, server: str, beat: Beat, now: float) -> None:
+        """Take what another server said; those that have been silent for long are forgotten."""
         self._heard_at = now
-        self.peers[server_id] = beat, now
+        if server not in self.peers:
+            for gone in [each for each, (_, at) in self.peers.items() if now - at > FORGOTTEN_S]:
+                del self.peers[gone]
+        self.peers[server] = beat, now
 
     def shown_in(self, status: ShardStatus, now: float) -> ShardStatus:
         """Return a status with what the owner knows."""
@@ -197,6 +204,7 @@ class OwnerTerm:
             standbys=tuple(
                 StandbyStatus(server, max(writer.durable - beat.number, 0), now - heard)
                 for server, (beat, heard) in self.peers.items()
+                if now - heard <= FORGOTTEN_S
             ),
             trouble=trouble or status.trouble,
             trouble_s=now - self._trouble_since if self.trouble else status.trouble_s,

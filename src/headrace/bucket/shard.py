@@ -396,11 +396,11 @@ class Shard:
 
     # -- what is heard and told -----------------------------------------------------------------------
 
-    def heard(self, beat: Beat, server_id: str) -> None:
-        """Take a sign of life of another server."""
+    def heard(self, beat: Beat, server: str) -> None:
+        """Take a sign of life of another server. `server`: its name, as monitoring shows it."""
         now = self._loop.time()
         if self._term is not None:
-            self._term.heard(server_id, beat, now)
+            self._term.heard(server, beat, now)
             if beat.is_owner and beat.epoch > self._term.epoch and not self._is_proven():
                 self._term.lose("another server says that it owns the shard, and the bucket does not answer")
         point = self._replica.point if self._replica is not None else None

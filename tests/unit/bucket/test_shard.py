@@ -432,6 +432,22 @@ def test_an_owner_whose_bucket_answers_believes_no_other_server(tmp_path: Path) 
     run(main())
 
 
+def test_servers_that_are_gone_for_long_are_not_shown(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [], is_alone=False)
+        await server.shard.start()
+        await owner_of([server])
+        for number in range(150):
+            server.shard.heard(Beat(False, 1, 1), f"standby {number}")
+            await asyncio.sleep(1)
+        shown = [each.server for each in server.shard.status().standbys]
+        assert shown[-1] == "standby 149"
+        assert len(shown) < 100
+        await server.shard.stop()
+
+    run(main())
+
+
 def test_a_suspected_owner_is_replaced_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         three, first = await settled(tmp_path)

@@ -21,7 +21,7 @@ _GAUGES: Final = {
     "stored_bytes": "Bytes in the bucket, as far as this server knows of its objects",
     "cached_bytes": "Bytes of the bucket that are on the local disk",
     "price_dollars_month": "Estimate of what requests and bytes cost in a month, at S3's list prices",
-    "unreachable_seconds": "Since when requests fail; 0 while they succeed",
+    "unreachable_seconds": "Seconds since the first request that failed; 0 while they succeed",
 }
 
 
