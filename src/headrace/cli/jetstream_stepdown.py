@@ -50,10 +50,16 @@ def parser(program: str) -> argparse.ArgumentParser:
 
 
 def _ask(options: argparse.Namespace) -> int:
+    from headrace.client.errors import ClientTimeoutError, NoRespondersError
     from headrace.client.jetstream_api import JetStreamApi
 
     with access.connected(options) as connection:
-        answer = JetStreamApi(connection).ask("META.LEADER.STEPDOWN")
+        try:
+            answer = JetStreamApi(connection).ask("META.LEADER.STEPDOWN")
+        except (ClientTimeoutError, NoRespondersError) as error:
+            raise StepDownError(
+                f"{error}: only a user of the system account is heard, and by servers with a bucket"
+            ) from error
     if answer.get("success") is not True:
         raise StepDownError("the server did not say that it was done")
     print("the server steps down, another one takes over")

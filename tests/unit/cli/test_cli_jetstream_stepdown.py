@@ -9,6 +9,8 @@ import pytest
 
 from headrace.cli import jetstream
 from headrace.client.blocking import connect
+from headrace.client.errors import ClientTimeoutError
+from headrace.client.jetstream_api import JetStreamApi
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -71,6 +73,21 @@ def test_answer_that_is_no_success(
 def test_server_where_nobody_answers(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     assert jetstream.run(["stepdown", "--server", server.url]) == 1
     assert "no JetStream answers" in capsys.readouterr().err
+
+
+def test_user_of_another_account_is_told_who_is_heard(
+    server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JetStream of an account does not answer such a request at all."""
+
+    def silent(*_: object) -> None:
+        raise ClientTimeoutError(f"no answer on {SUBJECT!r} in 10 s")
+
+    monkeypatch.setattr(JetStreamApi, "ask", silent)
+    assert jetstream.run(["stepdown", "--server", server.url]) == 1
+    error = capsys.readouterr().err
+    assert "only a user of the system account is heard" in error
+    assert len(error.splitlines()) == 1
 
 
 def test_server_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
