@@ -62,6 +62,10 @@ class Shared(Protocol):
     def held(self) -> Held: ...
     @property
     def batches(self) -> Inflight: ...
+    @property
+    def advise(self) -> Callable[..., object]:
+        """The function that publishes an advisory in the system account."""
+
     def reserved(self, storage: Storage) -> int:
         """Bytes that the streams of all accounts may grow to, as far as they are bounded."""
 
