@@ -7,6 +7,7 @@ those of `requests`.
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -42,6 +43,8 @@ _SCHEME_KEYS: Final = {
     "az": ("account_name", "account_key", "sas_key", "tenant_id", "client_id", "client_secret"),
     "gs": ("file",),
 }
+_ALLOWS_HTTP: Final = {"s3": "AWS_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP"}
+"""Names of the environment by which an endpoint may be one without TLS."""
 _NAMES: Final = {"file": "service_account"}
 """Names of obstore that differ from ours."""
 
@@ -113,6 +116,10 @@ def store_options(options: BucketOptions) -> dict[str, Any]:
     if options.endpoint is not None:
         client["allow_http"] = options.endpoint.startswith("http://")
         given["base_url" if url.scheme == "gs" else "endpoint"] = options.endpoint.rstrip("/")
+    elif os.environ.get(_ALLOWS_HTTP[url.scheme], "").lower() in ("true", "1"):
+        client["allow_http"] = (
+            True  # what we say of the client has obstore pass over what the environment says
+        )
     if url.scheme == "s3":
         given |= _s3_options(options, url.netloc)
     return given

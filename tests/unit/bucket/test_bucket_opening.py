@@ -171,3 +171,12 @@ def test_encryption_at_rest_is_asked_for(s3: dict[str, Any], tmp_path: Path) -> 
         assert request.headers["x-amz-server-side-encryption"] == "aws:kms"
         assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "k"
         assert request.headers["if-none-match"] == "*"
+
+
+def test_the_environment_says_that_an_endpoint_has_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+    assert "allow_http" not in store_options(BucketOptions("s3://b/p"))["client_options"]
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert store_options(BucketOptions("s3://b/p"))["client_options"]["allow_http"] is True
+    tls = BucketOptions("s3://b/p", endpoint="https://s3.example")
+    assert store_options(tls)["client_options"]["allow_http"] is False
