@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from random import Random
@@ -87,15 +87,18 @@ class StreamBucket(Struct, frozen=True):
         return ExtentContents(open_bucket(self.options).reads, ShardKeys(SHARD), most)
 
 
-def bucket_at(location: str) -> BucketOptions | None:
+def bucket_at(
+    location: str, *, endpoint: str | None = None, region: str | None = None
+) -> BucketOptions | None:
     """Return the bucket at a URL or a directory; None where there are no streams of Headrace.
 
-    It costs one request. Raises: BucketError, StoreError, UnsupportedError.
+    It costs one request. What is not given comes from the environment. Raises: BucketError, StoreError,
+    UnsupportedError.
     """
     url = location.rstrip("/") if "://" in location else Path(location).absolute().as_uri()
     if not url.startswith(_SCHEMES):
         return None
-    options = BucketOptions(url)
+    options = BucketOptions(url, endpoint=endpoint, region=region)
     if url.startswith("file:"):
         return options if Path(unquote(urlsplit(url).path), IDENTITY_KEY).is_file() else None
     try:
@@ -121,11 +124,8 @@ def read_slice_of(
     Raises: ObjectsGone, StorageError.
     """
     files = wanted.part.opened(contents, _HOME)
-    try:
-        with storage_errors("cannot read the bucket"):
-            yield from read_slice(wanted.view, filesystem=files, cipher=cipher, filters=filters)
-    except StorageError as error:
-        raise _told(error) from error
+    with _objects_gone():
+        yield from read_slice(wanted.view, filesystem=files, cipher=cipher, filters=filters)
 
 
 class ObjectsGone(StorageError):
@@ -200,11 +200,28 @@ class BucketStream:
         views = self._view.slices(first, min(end, self.last_sequence + 1), count)
         return [StreamSlice(one, self._look.part(one)) for one in views]
 
+    def cuts(self, first: int, end: int, size: int) -> list[int]:
+        """Sequences at which [first, end) is cut into pieces of about so many bytes; both ends are among
+        them, if anything is there. Nothing is read.
+        """
+        if self._view is None:
+            return []
+        end = min(end, self.last_sequence + 1)
+        return self._view.cuts(first, end, -(-self.size_of(first, end) // size))
+
+    def read(
+        self, first: int, end: int, filters: Sequence[bytes] = ()
+    ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+        """The messages [first, end), as `read_slice_of` gives them; on several threads if need be.
+
+        Raises: ObjectsGone, StorageError.
+        """
+        if self._view is not None:
+            yield from self._look.read(self._view, first, min(end, self.last_sequence + 1), filters)
+
     def size_of(self, first: int, end: int) -> int:
         """About the bytes of records that reading [first, end) looks at. Raises: StorageError."""
-        if self._view is None:
-            return 0
-        return sum(one.size for one in self._view.slices(first, min(end, self.last_sequence + 1), 1))
+        return 0 if self._view is None else self._view.bytes_of(first, min(end, self.last_sequence + 1))
 
 
 class _Look:
@@ -228,6 +245,14 @@ class _Look:
         if name not in self._logs:
             raise LogGone(f"there is no log {name!r}")
         return LogView(self._logs[name], filesystem=self._files, cipher=self._cipher)
+
+    def read(
+        self, view: LogView, first: int, end: int, filters: Sequence[bytes]
+    ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+        """The messages [first, end) of a view. Raises: ObjectsGone, StorageError."""
+        with _objects_gone():
+            for one in view.slices(first, end, 1):
+                yield from read_slice(one, filesystem=self._files, cipher=self._cipher, filters=filters)
 
     def part(self, one: ViewSlice) -> ShardPart:
         """Return the files that a slice is read from. Raises: StorageError."""
@@ -332,6 +357,16 @@ class BucketStreams:
 
 def _pass_over(_sequence: int, _reason: str) -> None:
     """Do nothing about a damaged record of the state: its streams are not there."""
+
+
+@contextmanager
+def _objects_gone() -> Iterator[None]:
+    """Raise StorageError for what cannot be read, and ObjectsGone where looking again helps."""
+    try:
+        with storage_errors("cannot read the bucket"):
+            yield
+    except StorageError as error:
+        raise _told(error) from error
 
 
 def _told(error: StorageError) -> StorageError:

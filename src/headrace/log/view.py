@@ -15,6 +15,7 @@ Messages that are deleted after the view was made may still be read; their bytes
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -121,6 +122,18 @@ class LogView:
 
         Raises: LogGone, StorageError.
         """
+        cuts = self.cuts(first, end, count)
+        return [self._slice(a, b) for a, b in pairwise(cuts)]
+
+    def bytes_of(self, first: int, end: int) -> int:
+        """About the bytes of records that reading [first, end) looks at."""
+        first, end = max(first, self.first_sequence), min(end, self.last_sequence + 1)
+        return self._marks(first, end)[-1][1] if first < end else 0
+
+    def cuts(self, first: int, end: int, count: int) -> list[int]:
+        """The sequences at which [first, end) is cut into up to `count` parts of about equal bytes, both ends
+        included; none where nothing is there.
+        """
         first, end = max(first, self.first_sequence), min(end, self.last_sequence + 1)
         if first >= end:
             return []
@@ -131,7 +144,7 @@ class LogView:
             place = bisect_left(marks, total * number // count, key=lambda mark: mark[1])
             if place < len(marks) and cuts[-1] < marks[place][0] < end:
                 cuts.append(marks[place][0])
-        return [self._slice(a, b) for a, b in zip(cuts, [*cuts[1:], end], strict=True)]
+        return [*cuts, end]
 
     def _marks(self, first: int, end: int) -> list[tuple[int, int]]:
         """Places to cut: (sequence, bytes of records before it), and the end."""

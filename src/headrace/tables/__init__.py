@@ -9,9 +9,29 @@ here: a server, a Spark session, arguments of a program.
 
     table = Table(open_store("tables/orders"))
     spark.read.parquet(*table.locations())
+
+Streams in a bucket are read without tables and without a server by `read_stream`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from headrace.objects.opening import open_store
 from headrace.tables.table import Table
 
-__all__ = ["Table", "open_store"]
+if TYPE_CHECKING:
+    from headrace.tables.bucket_rows import StreamRows, read_stream
+
+__all__ = ["StreamRows", "Table", "open_store", "read_stream"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what reads buckets when it is used: it needs the formats of streams, and a server has no use for
+    it.
+    """
+    if name in ("StreamRows", "read_stream"):
+        from headrace.tables import bucket_rows
+
+        return getattr(bucket_rows, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

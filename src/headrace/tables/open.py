@@ -71,7 +71,8 @@ def find_tables(location: str, **options: Any) -> list[Table]:
     found = [table for table in below if OWN in table.store.list_folder().folders]
     if not found and set(folders) >= _STREAMS:
         raise TableMissing(
-            f"{store.location} has streams, and no tables: headrace tables archive --from makes them"
+            f"{store.location} has streams, and no tables: `read_stream` reads them, and "
+            "headrace tables archive --from makes tables"
         )
     if not found:
         raise TableMissing(f"{store.location}: there is no table here")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from headrace.client.blocking import Connection
     from headrace.client.jetstream import StreamBatch, StreamState
     from headrace.client.replay import ReplayBatch
-    from headrace.log.port import MessageLog, Page
+    from headrace.engine.messages import Messages
+    from headrace.log.port import MessageLog, Page, StoredMessage
 
 PAGE_MESSAGES: Final = 16_384
 PAGE_BYTES: Final = 8 << 20
@@ -129,11 +130,17 @@ def packed(page: Page, name: bytes) -> Iterator[SourceBatch]:
     messages, damaged = page.messages, [(one, one) for one in page.damaged]
     if damaged:
         yield SourceBatch(None, damaged)
+    for columns in columns_of(messages, name):
+        yield SourceBatch(columns)
+
+
+def columns_of(messages: Messages[StoredMessage], name: bytes) -> Iterator[Columns]:
+    """Messages of a log as columns: one batch, unless there is more in them than an Arrow column holds."""
     builder, done = ColumnsBuilder(), 0
     while done < len(messages):
         builder.clear()
         done += builder.add(messages, done, len(messages) - done, name, _WHOLE)
-        yield SourceBatch(Columns.read(pack(builder)))
+        yield Columns.read(pack(builder))
 
 
 class ReplaySource:

@@ -133,7 +133,7 @@ def test_streams_in_a_bucket_are_no_tables(tmp_path: Path) -> None:
         (tmp_path / key).parent.mkdir(parents=True)
         (tmp_path / key).write_bytes(b"x")
     for location in (str(tmp_path), f"file://{tmp_path}"):
-        with pytest.raises(TableMissing, match="has streams, and no tables: headrace tables archive --from"):
+        with pytest.raises(TableMissing, match=r"has streams, and no tables: .* archive --from"):
             find_tables(location)
 
 
