@@ -17,6 +17,7 @@ DEAREST: Final = (
     "cluster",
     "killed pipeline",
     "object store",
+    "streams in a bucket",
     "demo",
     "notebook",
     "guide",

@@ -15,10 +15,14 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
 )
 
+from headrace.bucket.errors import BucketError
 from headrace.errors import UnsupportedError
+from headrace.objects.errors import StoreError
 from headrace.spark.core_reader import CoreStreamReader
-from headrace.spark.errors import OptionError
+from headrace.spark.errors import OptionError, StoredStreamError
 from headrace.spark.log_reader import LogBatchReader, LogStreamReader
+from headrace.spark.offsets import STREAM
+from headrace.spark.option_bucket import InBucket
 from headrace.spark.option_places import Edge, points_to_time
 from headrace.spark.options import for_executors, read_options
 from headrace.spark.schema import check_columns
@@ -29,7 +33,9 @@ from headrace.spark.stored_reader import (
     StoredBatchReader,
     StoredStreamReader,
     described_payloads,
+    states_of,
 )
+from headrace.spark.typed_payloads import payloads_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,7 +73,7 @@ class NatsDataSource(DataSource):
         if options.pushdown:
             raise OptionError("option pushdown is for spark.read: Spark has none for streams")
         if options.path:
-            return _path_stream(options, columns)
+            return _path_stream(_located(options), columns)
         if options.stored_names:
             return StoredStreamReader(for_executors(options), columns)
         return CoreStreamReader(options, columns)
@@ -83,7 +89,7 @@ class NatsDataSource(DataSource):
         if options.starting is Edge.LATEST:
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
         if options.path:
-            return _path_reader(for_executors(options) if options.url else options, columns)
+            return _path_reader(_located(for_executors(options) if options.url else options), columns)
         kind = FilteringBatchReader if options.pushdown else StoredBatchReader
         return kind(for_executors(options), columns)
 
@@ -106,7 +112,7 @@ class NatsDataSource(DataSource):
         if not (is_asked_for or is_free):
             return options
         if options.path:
-            return _with_payloads(options, _payloads_of_path(options, is_asked_for=is_asked_for))
+            return _with_payloads(options, _payloads_of_path(_located(options), is_asked_for=is_asked_for))
         if options.streams:
             found = described_payloads(for_executors(options), is_asked_for=is_asked_for)
             return _with_payloads(options, found)
@@ -124,11 +130,46 @@ class NatsDataSource(DataSource):
         return stream_writer(read_sink_options(self.options), schema)
 
 
+def _located(options: SourceOptions) -> SourceOptions:
+    """The options with the URL of the bucket where their path is one of streams; without `stream` all are.
+
+    It costs one request. Raises: OptionError, StoredStreamError.
+    """
+    from headrace.bucket_streams import bucket_at  # other queries have no use for it
+
+    assert options.path is not None
+    try:
+        found = bucket_at(options.path)
+    except (BucketError, StoreError, UnsupportedError) as error:
+        raise StoredStreamError(f"cannot read {options.path}: {error}") from error
+    if found is None:
+        return options
+    if options.channels or options.log_path is not None:
+        given = "channel" if options.channels else "logPath"
+        raise OptionError(f"option {given} does not go with {options.path}, a bucket of streams: say stream")
+    return replace(options, path=found.url, streams=options.streams or ("*",), is_of_bucket=True)
+
+
+def _check_bucket_only(options: SourceOptions) -> None:
+    """Raise OptionError for options of buckets with another path."""
+    given = {"filterSubjects": bool(options.filters), "account, keyFile": options.in_bucket != InBucket()}
+    for name, is_given in given.items():
+        if is_given:
+            raise OptionError(
+                f"option {name} with option path is for buckets of streams, and {options.path} is none"
+            )
+
+
 def _path_stream(options: SourceOptions, columns: StructType) -> DataSourceStreamReader:
     """A stream of channels that reads from files what it can. Raises: OptionError, UnsupportedError."""
     from headrace.spark.table_reader import holds_tables
 
     assert options.path is not None
+    if options.is_of_bucket:
+        from headrace.spark.bucket_reader import BucketStreamReader
+
+        return BucketStreamReader(for_executors(options) if options.url else options, columns)
+    _check_bucket_only(options)
     if holds_tables(options.path):
         _refuse("spark.readStream of tables (option path); read the channel from its server")
     if not options.url or not options.channels:
@@ -144,6 +185,11 @@ def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReade
     from headrace.spark.table_reader import FilteringTableReader, TableBatchReader, holds_tables
 
     assert options.path is not None
+    if options.is_of_bucket:
+        from headrace.spark.bucket_reader import BucketBatchReader, FilteringBucketReader
+
+        return (FilteringBucketReader if options.pushdown else BucketBatchReader)(options, columns)
+    _check_bucket_only(options)
     if options.streams and (options.log_path is not None or not holds_tables(options.path)):
         raise OptionError(
             "option stream with option path is for tables, with what is behind them from option url: logs of "
@@ -172,6 +218,12 @@ def _payloads_of_path(options: SourceOptions, *, is_asked_for: bool) -> StreamPa
     from headrace.spark.table_reader import described_tables, holds_tables
 
     assert options.path is not None
+    if options.is_of_bucket:
+        from headrace.spark.bucket_link import BucketLink
+
+        states = states_of(BucketLink(options), STREAM, options.streams)
+        metadata = {name: state.metadata for name, state in states.items() if state is not None}
+        return payloads_of(metadata, options.filters, is_asked_for=is_asked_for)
     if holds_tables(options.path):
         return described_tables(options, is_asked_for=is_asked_for)
     if is_asked_for:

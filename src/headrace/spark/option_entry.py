@@ -38,7 +38,8 @@ _APPLIES_TO: Final = {
     ("subject",): "subjects",
     ("channel", "path"): "channels",
     ("stream",): "streams",
-    ("path",): "tables",
+    ("stream", "path"): "streams",
+    ("path",): "paths",
 }
 
 

@@ -14,6 +14,7 @@ from headrace.client.errors import CredentialsError
 from headrace.client.options import ConnectOptions, resolve_addresses, resolve_credentials
 from headrace.spark.errors import OptionError
 from headrace.spark.offsets import CHANNEL, STREAM
+from headrace.spark.option_bucket import IN_BUCKET, InBucket, read_in_bucket
 from headrace.spark.option_connection import CONNECTING, Connecting, read_connecting
 from headrace.spark.option_entry import (
     SELECTIONS,
@@ -119,8 +120,8 @@ class SourceOptions:
     path: str | None = option(
         None,
         "text",
-        "Directory of a store, a log or of tables, or URL of tables: read their files (`channel` or, of "
-        "tables, `stream` chooses)",
+        "Directory of a store, a log or of tables, or URL of tables or of a bucket: read their files "
+        "(`channel` or, of tables and buckets, `stream` chooses)",
         shown_default=_ONE_OF_THESE,
     )
     log_path: str | None = option(
@@ -129,13 +130,16 @@ class SourceOptions:
         "Directory of the store of these tables: read what is behind them from its logs",
         of=("path",),
     )
+    in_bucket: InBucket = made_of(InBucket(), *IN_BUCKET)
+    is_of_bucket: bool = False
+    """True if `path` is known to be the URL of a bucket of streams; no option of its own."""
     filters: tuple[str, ...] = option(
         (),
         "list",
         "Read only these subjects, with wildcards; several with commas between them",
         name="filterSubjects",
         shown_default="all",
-        of=("stream",),
+        of=("stream", "path"),
         read=_subjects,
         elsewhere=("subjectFilter",),
     )
@@ -283,6 +287,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         ending=read_places("ending", values, names),
         value_format=read_value_format(form, schema, mode, ValueFormat()),
         connecting=read_connecting(values),
+        in_bucket=read_in_bucket(values),
     )
     if options.value_format.name == "schema" and not options.streams and not options.path:
         raise OptionError("option valueFormat schema goes with option stream or path: others say no schema")

@@ -14,7 +14,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from headrace.client.blocking import Connection, connect
 from headrace.client.errors import (
@@ -77,6 +77,45 @@ class StoredRows:
     sequences: Sequence[int]
     table: pa.RecordBatch
     damaged: Damage = ()
+
+
+class StoredAnswers(Protocol):
+    """The answers that readers of stored streams need: of a server (`StoredLink`), or of a bucket."""
+
+    @property
+    def kind(self) -> StoredKind:
+        """The kind of the streams."""
+
+    def state(self, name: str) -> StoredState | None:
+        """Ask for the state of a stream; None if there is no such stream. Raises: StoredStreamError."""
+
+    def matching(self, pattern: str) -> dict[str, StoredState]:
+        """Ask for the states of the streams that match a pattern, in the order of names.
+
+        Raises: StoredStreamError.
+        """
+
+    def sequence_at(self, name: str, time_ns: int) -> int:
+        """The first sequence stored at that time or later, above the last one if there is none.
+
+        Raises: StoredStreamError.
+        """
+
+    def time_at(self, name: str, sequence: int, filters: Sequence[str]) -> int | None:
+        """Ask when the first message with this sequence or a later one was stored, ns since 1970 UTC; with
+        `filters` the first of these subjects. None if there is none.
+
+        Raises: StoredStreamError.
+        """
+
+    def rows(self, wanted: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
+        """The stored messages of a range, in order, each once; with `filters` those of these subjects only.
+
+        Raises: StoredStreamError.
+        """
+
+    def place(self, name: str) -> str:
+        """The stream in words, for errors."""
 
 
 class Idle:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from headrace.spark.offsets import StoredKind
     from headrace.spark.option_places import Start, Starts
     from headrace.spark.options import SourceOptions
-    from headrace.spark.stored_link import StoredLink, StoredState
+    from headrace.spark.stored_link import StoredAnswers, StoredState
     from headrace.spark.typed_payloads import StreamPayloads
 
 ROWS_PER_TASK: Final = 10_000
@@ -86,7 +86,7 @@ def described_payloads(options: SourceOptions, *, is_asked_for: bool) -> StreamP
     return payloads_of(metadata, options.filters, is_asked_for=is_asked_for)
 
 
-def states_of(link: StoredLink, kind: StoredKind, names: Iterable[str]) -> dict[str, StoredState | None]:
+def states_of(link: StoredAnswers, kind: StoredKind, names: Iterable[str]) -> dict[str, StoredState | None]:
     """Ask for the states of streams by their names, or by wildcards. Raises: StoredStreamError."""
     states: dict[str, StoredState | None] = {}
     for name in names:
@@ -97,15 +97,15 @@ def states_of(link: StoredLink, kind: StoredKind, names: Iterable[str]) -> dict[
     return states
 
 
-def link_of(options: SourceOptions) -> StoredLink:
+def link_of(options: SourceOptions) -> StoredAnswers:
     """The link to the kind of streams that the options select."""
     return JetStreamLink(options) if options.streams else ChannelLink(options)
 
 
-class _StoredTasks:
+class StoredTasks:
     """The common part of reading a stream and reading a table: the plan of a range, and the task."""
 
-    def __init__(self, options: SourceOptions, schema: StructType, link: StoredLink | None = None) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, link: StoredAnswers | None = None) -> None:
         self._options = options
         self._schema = schema
         self._link = link or link_of(options)
@@ -225,14 +225,14 @@ class _StoredTasks:
         _log.warning("%s; going on because failOnDataLoss is false", what)
 
 
-class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StoredStreamReader(StoredTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of `spark.readStream.format("nats")` with option `channel` or `stream`."""
 
     def __init__(
         self,
         options: SourceOptions,
         schema: StructType,
-        link: StoredLink | None = None,
+        link: StoredAnswers | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -396,7 +396,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return Place(min(end.next, target.next), end.created) if target.created == end.created else begin
 
 
-class StoredBatchReader(_StoredTasks, DataSourceReader):
+class StoredBatchReader(StoredTasks, DataSourceReader):
     """The reader of `spark.read.format("nats")` with option `channel` or `stream`."""
 
     _bounds = Bounds()
