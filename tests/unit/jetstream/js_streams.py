@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.lanes import HeldBytes
-from headrace.jetstream.limits import BatchLimits, Inflight
+from headrace.jetstream.limits import BatchLimits, Inflight, ServerSettings
 from headrace.jetstream.stream.stream import Stream, log_limits
 from headrace.log.memory import MemoryLog
 from headrace.protocol.jetstream.configs import StreamConfig
@@ -149,9 +149,10 @@ class HandQuota:
 class HandAccount:
     """The parts of an account that a stream asks for."""
 
-    def __init__(self, domain: str = "") -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.name = "A"
-        self.domain = domain
+        self.domain = settings.domain
+        self.settings = settings
         self.host = HandHost()
         self.committer = HandCommitter()
         self.turns = turns = Turns(self.host, self.committer)
@@ -202,9 +203,14 @@ class World:
     """One stream and who publishes to it."""
 
     def __init__(
-        self, log: MessageLog | None = None, *, domain: str = "", at_ns: int = START, **fields: Any
+        self,
+        log: MessageLog | None = None,
+        *,
+        settings: ServerSettings | None = None,
+        at_ns: int = START,
+        **fields: Any,
     ) -> None:
-        self.account = HandAccount(domain)
+        self.account = HandAccount(settings or ServerSettings())
         self.host = self.account.host
         self.host.now = at_ns
         fields = {"name": "S", "subjects": ["s.>"], **DEFAULTS, **fields}

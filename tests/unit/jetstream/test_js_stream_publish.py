@@ -8,6 +8,8 @@ import pytest
 from js_streams import SECOND, START, World, block
 
 from headrace.errors import StorageError
+from headrace.jetstream.leadership import Leadership
+from headrace.jetstream.limits import ServerSettings
 from headrace.log.file import FileLog
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Limits, NewMessage, Weights
@@ -34,12 +36,12 @@ class TestAnswers:
         ]
 
     def test_with_a_domain(self) -> None:
-        world = World(domain="hub")
+        world = World(settings=ServerSettings(domain="hub"))
         world.receive(b"s.a")
         assert world.take() == [(b"r.1", b"", b'{"stream":"S","domain":"hub","seq":1}')]
 
     def test_bytes_of_a_refusal_and_of_a_duplicate(self) -> None:
-        world = World(domain="hub")
+        world = World(settings=ServerSettings(domain="hub"))
         world.receive((b"s.a", block(Nats_Expected_Stream="x<y"), b""))
         (sent,) = world.take()
         assert sent[2] == (
@@ -188,6 +190,27 @@ class TestDuplicates:
         assert again.stream.dedupe.last_id == b"new"
         assert again.put(Nats_Msg_Id="new") == {"stream": "S", "seq": 2, "duplicate": True}
         assert again.put(Nats_Msg_Id="old") == {"stream": "S", "seq": 3}
+
+    @pytest.mark.parametrize("hours", [1, -1])
+    def test_are_remembered_by_another_server_whose_clock_is_wrong(self, hours: int) -> None:
+        """How long ago the newest message was stored is not known then: a moment ago."""
+        world = World()
+        world.put(Nats_Msg_Id="old")
+        world.host.pass_time(150)
+        world.put(Nats_Msg_Id="a")
+        world.host.pass_time(60)
+        world.put(Nats_Msg_Id="b")
+        shared = ServerSettings(leadership=lambda: Leadership("C", "S2", is_leader=True))
+        again = World(world.log, settings=shared, at_ns=world.host.now + hours * 3600 * SECOND)
+        assert again.put(Nats_Msg_Id="a") == {"stream": "S", "seq": 2, "duplicate": True}
+        assert again.put(Nats_Msg_Id="b") == {"stream": "S", "seq": 3, "duplicate": True}
+        assert again.put(Nats_Msg_Id="old") == {"stream": "S", "seq": 4}
+        if hours > 0:
+            again.host.pass_time(60)
+            assert again.put(Nats_Msg_Id="a") == {"stream": "S", "seq": 5}
+            assert again.put(Nats_Msg_Id="b").get("duplicate")
+            again.host.pass_time(60)
+            assert again.put(Nats_Msg_Id="b") == {"stream": "S", "seq": 6}
 
     def test_a_table_that_is_full_forgets_the_oldest(self) -> None:
         world = World()

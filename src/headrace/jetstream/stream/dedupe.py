@@ -21,12 +21,19 @@ MSG_ID: Final = b"Nats-Msg-Id"
 
 
 class Dedupe(IdWindow):
-    """Ids of stored messages. `window_ns`: for how long; 0: nothing is a duplicate. `log`: of the stream."""
+    """Ids of stored messages. `window_ns`: for how long; 0: nothing is a duplicate. `log`: of the stream.
 
-    def __init__(self, window_ns: int, log: MessageLog, now_ns: Callable[[], int]) -> None:
+    `is_shared`: other servers wrote to the log, by clocks of their own. Then nobody knows how long ago the
+    newest message was stored, and it counts as stored at the start.
+    """
+
+    def __init__(
+        self, window_ns: int, log: MessageLog, now_ns: Callable[[], int], *, is_shared: bool = False
+    ) -> None:
         self.window_ns = window_ns
         self._log = log
         self._now_ns = now_ns
+        self._is_shared = is_shared
 
     @property
     def last_id(self) -> bytes:
@@ -50,16 +57,21 @@ class Dedupe(IdWindow):
         newest = self._log.last()  # which may open the log, and come here
         if self.is_filled:
             return
-        since = max(self._now_ns() - self.window_ns, 0)
-        if newest is not None and self.window_ns > 0 and newest.time_ns >= since:
-            self._note_from(max(self._log.sequence_at(since), newest.sequence - MOST_IDS), newest.sequence)
+        if newest is not None and self.window_ns > 0:
+            now_ns = self._now_ns()
+            reference_ns = newest.time_ns if self._is_shared else now_ns
+            since = max(reference_ns - self.window_ns, 0)
+            if newest.time_ns >= since:
+                first = max(self._log.sequence_at(since), newest.sequence - MOST_IDS)
+                self._note_from(first, newest.sequence, max(now_ns - reference_ns, 0))
         self.newest_id = hdr.value(newest.headers, MSG_ID) if newest else b""
         self.is_filled = True
 
-    def _note_from(self, sequence: int, last: int) -> None:
+    def _note_from(self, sequence: int, last: int, later_ns: int) -> None:
+        """Note the ids of messages, as if each had been stored so much later."""
         while sequence <= last:
             page = self._log.read_from(sequence, max_messages=1024)
             for message in page.messages:
                 if message.headers and (msg_id := hdr.value(message.headers, MSG_ID)):
-                    self.note(msg_id, message.sequence, message.time_ns)
+                    self.note(msg_id, message.sequence, message.time_ns + later_ns)
             sequence = page.next_sequence

@@ -94,7 +94,12 @@ class Stream(StreamCounts):
         self.last_sequence = self.visible = state.last_sequence
         self.last_time_ns = state.last_time_ns
         self.held = state.messages
-        self.dedupe: Final = Dedupe(config.duplicate_window, log, account.now_ns)
+        self.dedupe: Final = Dedupe(
+            config.duplicate_window,
+            log,
+            account.now_ns,
+            is_shared=account.settings.leadership is not None,
+        )
         log.when_opened(self.dedupe.fill)
         self.direct_gets: Final = DirectGets(config.name.encode(), self)
         log.when_opened(self._read_directly)
