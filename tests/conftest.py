@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from harness import collection, depth
 from harness.forking import FORKS
 from harness.optional import OPTIONAL, missing_package
 from harness.processes import ASYNCIO, HEADRACES
-from harness.tallies import TALLIES
+from harness.tallies import TALLIES, TIMES
 from headrace.engine.memory import live_objects
 
 if TYPE_CHECKING:
@@ -110,12 +111,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand over what this process has tried, where tests run in several."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["tallies"] = dict(TALLIES)
+        session.config.workeroutput["times"] = dict(TIMES)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """One of those processes has ended."""
-    TALLIES.update(getattr(node, "workeroutput", {}).get("tallies", {}))
+    output = getattr(node, "workeroutput", {})
+    TALLIES.update(output.get("tallies", {}))
+    for what, seconds in output.get("times", {}).items():
+        TIMES.setdefault(what, []).extend(seconds)
 
 
 def pytest_report_header() -> str:
@@ -128,10 +133,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     with failures says once more which seeds it played."""
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
         terminalreporter.write_line(depth.described())
-    if TALLIES:
+    if TALLIES or TIMES:
         terminalreporter.section("what was tried")
         for what, count in sorted(TALLIES.items()):
             terminalreporter.write_line(f"{what}: {count:,}")
+        for what, taken in sorted(TIMES.items()):
+            middle = statistics.median(taken)
+            terminalreporter.write_line(
+                f"{what}: {min(taken):.2f} s, median {middle:.2f} s, {max(taken):.2f} s, {len(taken)} times"
+            )
 
 
 @pytest.fixture(scope="module", autouse=True)
