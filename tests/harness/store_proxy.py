@@ -43,6 +43,8 @@ class Fate:
     """The store does what it was asked; the connection stays open, without an answer."""
     answered_status: int = 0
     """Not 0: the store does what it was asked; the client gets this status."""
+    answer_delay_s: float = 0.0
+    """The store does what it was asked; its answer comes so many seconds later."""
     body_bytes: int | None = None
     """The connection is closed after so many bytes of the answer's body."""
 
@@ -80,7 +82,10 @@ class StoreProxy:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         connector = TCPConnector(limit=0)
         async with ClientSession(
-            connector=connector, auto_decompress=False, cookie_jar=DummyCookieJar()
+            connector=connector,
+            auto_decompress=False,
+            cookie_jar=DummyCookieJar(),
+            skip_auto_headers=("Content-Type",),  # Azure's signatures are of it
         ) as self._session:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -108,6 +113,8 @@ class StoreProxy:
     async def _answer_done(
         self, request: web.Request, fate: Fate, status: int, headers: dict[str, str], content: bytes
     ) -> web.StreamResponse:
+        if fate.answer_delay_s:
+            await asyncio.sleep(fate.answer_delay_s)
         if fate.is_never_answered:
             await self._released.wait()
         if fate.is_unanswered or fate.is_never_answered:
@@ -155,8 +162,8 @@ async def _made(target: str) -> StoreProxy:
 
 
 def _cut(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
+    if request.transport is not None:  # the client may have gone
+        request.transport.abort()
     return web.Response()
 
 
