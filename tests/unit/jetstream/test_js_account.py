@@ -408,3 +408,31 @@ def test_a_start_opens_no_files_of_streams_that_nobody_uses(tmp_path: Path) -> N
 
 def _unopened(place: Place) -> set[str]:
     return {name for name, stream in place.account.streams.items() if stream.log.left is not None}  # type: ignore[attr-defined]
+
+
+def test_messages_in_flight_do_not_wait_for_a_clock_that_was_ahead(tmp_path: Path) -> None:
+    """The owner of a bucket before this one had another clock; or this server's was set back.
+
+    What was delivered waits for `ack_wait` at most; what is to come in a minute comes then.
+    """
+    place = Place(tmp_path)
+    place.stream("S", subjects=["s"])
+    place.consumer("S", "c", ack_policy="explicit", ack_wait=10 * 10**9)
+    place.host.pass_time(3600)
+    for _ in range(3):
+        place.publish("s")
+    first, second, _ = place.fetch("S", "c", 3)
+    assert place.acknowledge(first, waits=True)
+    place.host.put(second.reply, b'-NAK {"delay": 60000000000}')
+    place.host.pass_time(1)
+    again = place.restart()
+    assert again.host.now_ns() < place.host.now_ns() - 3600 * 10**9
+
+    def come() -> list[int]:
+        return [int(each.reply.split(b".")[5]) for each in again.fetch("S", "c", 3)]
+
+    assert come() == []
+    again.host.pass_time(10)
+    assert come() == [3]
+    again.host.pass_time(51)
+    assert 2 in come()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer.ack_state import ConsumerState
     from headrace.jetstream.state.records import ConsumerRecord, StreamRecord
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
@@ -45,6 +46,8 @@ class JetStreamRecovery:
         """Names of the account's logs, as they were found."""
         self.damaged = False
         """True if records of the state were lost."""
+        self._ahead_ns = 0
+        """The lead of the clock by which the state was written over this one, at least."""
 
     def open_log(self) -> MessageLog:
         """The log of the account's state. Raises: LogError."""
@@ -55,6 +58,8 @@ class JetStreamRecovery:
         prefix = f"{self._account.name}/".encode()
         self._logs = {name for name in self._store.names() if name.startswith(prefix)}
         state, self.damaged = read_state(self._store, self._account.name, self._report)
+        if state_log(self._account.name) in self._logs:
+            self._ahead_ns = max(self.open_log().state().last_time_ns - self._account.now_ns(), 0)
         return state
 
     def _report(self, sequence: int, reason: str) -> None:
@@ -131,8 +136,20 @@ class JetStreamRecovery:
                 " some are lost",
                 account.name, record.stream, name, state.delivered_stream, stream.last_sequence,
             )  # fmt: skip
-        consumer = Consumer(stream, config, name, record.created_ns, record.state)
+        if state is not None and self._ahead_ns:
+            self._translate(state)
+        consumer = Consumer(stream, config, name, record.created_ns, state)
         account.assets.enter(stream, consumer, record.identity)
+
+    def _translate(self, state: ConsumerState) -> None:
+        """Have messages that were delivered by another clock, in what is the future here, wait by this one.
+
+        Else they would come again only when this clock is there.
+        """
+        now = self._account.now_ns()
+        for sequence, (_, delivered_ns) in list(state.pending.items()):
+            if delivered_ns > now:
+                state.pending.renew(sequence, delivered_ns - self._ahead_ns, last=False)
 
     def _report_orphans(self, state: AccountState) -> None:
         prefix = stream_log(self._account.name, "")
