@@ -44,9 +44,20 @@ def content(identity: str) -> bytes:
 
 
 class LoadClient:
-    """A client that goes on with what it does until `is_over`."""
+    """A client that goes on with what it does until `is_over`.
 
-    def __init__(self, name: str, urls: Sequence[str], promises: Promises, chance: Random) -> None:
+    `stays_at`: the number of a server that it does not leave by itself; None: it goes where it is answered.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        urls: Sequence[str],
+        promises: Promises,
+        chance: Random,
+        *,
+        stays_at: int | None = None,
+    ) -> None:
         self.name: Final = name
         self.is_over = False
         self.doing = "nothing yet"
@@ -55,7 +66,8 @@ class LoadClient:
         self.last_failure = "none"
         self.worked_at = 0.0
         """When something was asked for that was answered, the last time."""
-        self._connection: Final = Connection(urls, chance.randrange(len(urls)))
+        first = chance.randrange(len(urls)) if stays_at is None else stays_at
+        self._connection: Final = Connection(urls, first, stays=stays_at is not None)
         self._promises: Final = promises
         self._chance: Final = chance
 

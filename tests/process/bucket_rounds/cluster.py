@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.error import URLError
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 SERVERS: Final = 3
 _ANSWER_S: Final = 1.0
 _PUTS_PER_SECOND: Final = 200.0
+_HEARD_S: Final = 1.5
+_BEHIND: Final = 20
+"""Objects that a server may have to read still, while publications go on."""
 _TAIL: Final = 25
 """Lines of each log in a report."""
 _CONFIG: Final = """
@@ -145,6 +149,22 @@ class Cluster:
                     return max(owners, key=lambda number: int(states[number]["epoch"]))
                 await asyncio.sleep(0.05)
 
+    async def rest(self) -> int:
+        """Wait until the owner hears all others, and they have read what it wrote; return its number.
+
+        Raises: AssertionError with the state of all servers when that takes too long.
+        """
+        end = time.monotonic() + 2 * PATIENCE
+        while True:
+            owner = await self.owner()
+            standbys = (await asyncio.to_thread(self.bucket, owner)).get("standbys", ())
+            present = [each for each in standbys if each["heard_seconds"] < _HEARD_S]
+            if sum(each["behind"] <= _BEHIND for each in present) == SERVERS - 1:
+                return owner
+            if time.monotonic() > end:
+                raise AssertionError(f"server {owner} hears {standbys}\n{await asyncio.to_thread(self.told)}")
+            await asyncio.sleep(0.1)
+
     def told(self) -> str:
         """Return the state of all servers, and the ends of their logs, for people."""
         lines = []
@@ -168,7 +188,8 @@ class Cluster:
             assert not found, f"server {number}: {found[0]}, in {self.write_logs()}"
 
     def close(self) -> None:
-        """End all servers, whatever state they are in."""
+        """End all servers, whatever state they are in; their logs stay as files."""
+        self.write_logs()
         for server in self.servers:
             if server.process.poll() is None:
                 server.signal(signal.SIGCONT)

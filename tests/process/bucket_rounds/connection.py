@@ -22,6 +22,7 @@ FAILURES: Final = (ClientError, TimeoutError, asyncio.TimeoutError, OSError)
 """What is raised when a server does not answer, or answers that it cannot do something."""
 _CONNECT_S: Final = 3.0
 _CLOSE_S: Final = 2.0
+_STAYING_PING_S: Final = 60
 
 
 async def _ignored(_error: Exception) -> None:
@@ -29,9 +30,13 @@ async def _ignored(_error: Exception) -> None:
 
 
 class Connection:
-    """A connection to one of the servers at these URLs. `first`: the number of the one to try first."""
+    """A connection to one of the servers at these URLs. `first`: the number of the one to try first.
 
-    def __init__(self, urls: Sequence[str], first: int) -> None:
+    `stays`: it stays there while nothing is answered, so that it hears what a server says that wakes up.
+    """
+
+    def __init__(self, urls: Sequence[str], first: int, *, stays: bool = False) -> None:
+        self._stays: Final = stays
         self._urls: Final = list(urls)
         self._at = first
         self._client: Client | None = None
@@ -58,7 +63,7 @@ class Connection:
                 connect_timeout=1,
                 reconnect_time_wait=0.1,
                 max_reconnect_attempts=-1,
-                ping_interval=1,
+                ping_interval=_STAYING_PING_S if self._stays else 1,
                 max_outstanding_pings=2,
             )
             self._client = await asyncio.wait_for(connecting, _CONNECT_S)
@@ -67,7 +72,7 @@ class Connection:
     async def failed(self, most: int) -> None:
         """Note that something was not answered; at the `most`th time in a row another server is tried."""
         self._failures += 1
-        if self._failures >= most:
+        if self._failures >= most and not self._stays:
             self._failures = 0
             self._at = (self._at + 1) % len(self._urls)
             await self.close()

@@ -14,6 +14,7 @@ import nats
 
 from harness.waiting import PATIENCE
 from process.bucket_rounds.clients import CONSUMER, STREAM, Consumer, KeyWriter, LoadClient, Publisher
+from process.bucket_rounds.cluster import SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -45,13 +46,16 @@ class Load:
         self._promises: Final = promises
         self._chance: Final = chance
         self._publishers: Final = [self._client(Publisher, f"p{number}") for number in range(PUBLISHERS)]
-        self._writers: Final = [self._client(KeyWriter, f"w{number}") for number in range(WRITERS)]
+        self._writers: Final = [
+            *(self._client(KeyWriter, f"w{number}") for number in range(WRITERS)),
+            *(self._client(KeyWriter, f"stays{number}", stays_at=number) for number in range(SERVERS)),
+        ]
         self._consumer: Final = self._client(Consumer, "c0")
         self._clients: Final[list[LoadClient]] = [*self._publishers, *self._writers, self._consumer]
         self._tasks: Final[list[asyncio.Task[None]]] = []
 
-    def _client(self, kind: Callable[..., T], name: str) -> T:
-        return kind(name, self._cluster.urls, self._promises, Random(self._chance.random()))
+    def _client(self, kind: Callable[..., T], name: str, **options: Any) -> T:
+        return kind(name, self._cluster.urls, self._promises, Random(self._chance.random()), **options)
 
     def start(self) -> None:
         """Have all clients begin."""

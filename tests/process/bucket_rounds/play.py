@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from process.bucket_rounds.cluster import Cluster
 
 LOG: Final = logging.getLogger("bucket rounds")
+AT_REST: Final = 0.5
+"""The share of rounds that begin when all servers have recovered from the round before."""
 
 
 class Play:
     """A run over one cluster. `seed` decides what is drawn; a trouble lasts `longest_s` seconds at most."""
 
     def __init__(self, cluster: Cluster, seed: int, rounds: int, longest_s: float) -> None:
-        chance = Random(seed)
+        self._chance: Final = Random(seed)
         self._cluster: Final = cluster
         self._rounds: Final = rounds
         self._promises: Final = Promises()
         self._assets: Final = Assets(cluster.urls, self._promises)
-        self._load: Final = Load(cluster, self._promises, chance)
-        self._draw: Final = Draw(cluster, chance, longest_s)
+        self._load: Final = Load(cluster, self._promises, self._chance)
+        self._draw: Final = Draw(cluster, self._chance, longest_s)
 
     async def run(self) -> None:
         """Play all rounds, and look at everything behind the last one.
@@ -62,9 +64,11 @@ class Play:
 
     async def _round(self, number: int) -> None:
         self._load.set_keys(number)
-        owner = await self._cluster.owner()
+        is_at_rest = self._chance.random() < AT_REST
+        owner = await (self._cluster.rest() if is_at_rest else self._cluster.owner())
+        state = "at rest" if is_at_rest else "as it came"
         trouble = self._draw.draw(owner)
-        LOG.info("round %d: %s; the owner is server %d", number, trouble, owner)
+        LOG.info("round %d: %s; the cluster is %s, its owner is server %d", number, trouble, state, owner)
         self._promises.longest_gap()
         await trouble.begin()
         began = time.monotonic()
@@ -75,7 +79,7 @@ class Play:
         await self._load.within(f"round {number}, {trouble}: everybody goes on", self._load.all_work(ended))
         acknowledged = await first - began  # publishers are among everybody
         whole, gap = time.monotonic() - ended, self._promises.longest_gap()
-        time_taken(f"bucket rounds: {trouble.name} → next PubAck", acknowledged)
+        time_taken(f"bucket rounds: {trouble.name}, {state} → next PubAck", acknowledged)
         LOG.info(
             "round %d: next PubAck after %.2f s, longest gap %.2f s, everybody goes on %.2f s after its end; "
             "%d publications, %d acknowledgements, %d changes of keys",
