@@ -47,9 +47,9 @@ def of_owner(messages: float, budget: float) -> float:
 
 
 def of_standby(messages: float, budget: float) -> float:
-    """Dollars a month for the requests of one server that stands by: it reads each object of the log.
+    """Dollars a month at most for the requests of one server that stands by: those of reading each object.
 
-    It asks for nothing while the owner tells it that there is nothing new.
+    It asks for nothing while the owner tells it of each, or that there is nothing new.
     """
     return min(budget, messages) * PER_READ * MONTH_S
 
@@ -67,7 +67,7 @@ def table() -> str:
             f"${of_owner(messages, budget):,.0f}" if puts_needed(messages) <= budget else "too much"
             for budget in BUDGETS
         ]
-        standbys = [f"${of_standby(messages, budget):,.0f}" for budget in (BUDGETS[-1], BUDGETS[0])]
+        standbys = ["$0", f"${of_standby(messages, BUDGETS[0]):,.0f}"]
         standby = " to ".join(dict.fromkeys(standbys))
         lines.append(f"| {name} | {' | '.join(owners)} | {standby} |")
     lines += ["", f"What is stored costs ${PER_GB_MONTH:g} a month for each 10⁹ bytes."]

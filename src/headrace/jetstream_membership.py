@@ -45,6 +45,7 @@ PROOF_S: Final = 3.0
 """Seconds after the last proof that this server is the owner for which its services may speak."""
 
 _SUBJECT: Final = "$SYS.HEADRACE.BUCKET.%s.BEAT"
+_OBJECTS: Final = b".WAL."
 _DIGITS: Final = 16
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -69,8 +70,11 @@ class BucketShard(Protocol):
     async def stop(self) -> None:
         """Give the shard up if this server owns it, and end. Safe to call twice."""
 
-    def heard(self, beat: Beat, server: str) -> None:
-        """Take a sign of life of another server. `server`: its name, as monitoring shows it."""
+    def heard(self, beat: Beat, server_id: str, name: str = "") -> None:
+        """Take a sign of life of another server. `name`: what monitoring shows of it, else its id."""
+
+    def heard_object(self, sealed: bytes) -> None:
+        """Take a WAL object that the owner told of."""
 
     def succeeded_by_another(self) -> None:
         """The owner is about to give the shard up for a certain server, which is not this one."""
@@ -150,7 +154,7 @@ class JetStreamMembership:
         self._jetstream = jetstream
         self._make = make
         self._log = log
-        self._beats: Final = Beats(beat_subject(url), self._take)
+        self._beats: Final = Beats(beat_subject(url), self._take, self._take_object)
         self._server: SharingServer | None = None
         self._accounts: ServedAccounts | None = None
         self._shard: BucketShard | None = None
@@ -168,6 +172,7 @@ class JetStreamMembership:
         self._server, self._accounts = server, accounts
         system, routes = server.accounts.system, server.routes
         if system is not None:
+            self._beats.server_id = server.server_id
             server.start_service(self._beats, server.accounts[system])
         if routes is not None:
             routes.when_left.append(self._left)
@@ -250,6 +255,9 @@ class JetStreamMembership:
         self._own = beat
         self._say()
 
+    def tell_object(self, server_id: str, sealed: bytes) -> bool:
+        return self._beats.hand(server_id, sealed)
+
     def _say(self, successor: str = "") -> None:
         assert self._server is not None, "it has begun"
         self._beats.say(_Said(self._server.server_id, self._server.name, *self._own, successor))
@@ -269,9 +277,13 @@ class JetStreamMembership:
             self._owner_id = said.server_id
         self._peers[said.server_id] = _Heard(said.server_name, beat, self._server.loop.time())
         if self._shard is not None:
-            self._shard.heard(beat, said.server_name or said.server_id)
+            self._shard.heard(beat, said.server_id, said.server_name)
             if said.successor not in ("", self._server.server_id):
                 self._shard.succeeded_by_another()
+
+    def _take_object(self, sealed: bytes) -> None:
+        if self._shard is not None:
+            self._shard.heard_object(sealed)
 
     def _left(self, server_id: str) -> None:
         """Suspect the owner when the last connection to it has ended."""
@@ -311,20 +323,33 @@ class JetStreamMembership:
 
 
 class Beats:
-    """Signs of life in the system account, of all servers with the same bucket: a `core.service.Service`."""
+    """Signs of life in the system account, of all servers with the same bucket: a `core.service.Service`.
 
-    def __init__(self, subject: bytes, take: Callable[[_Said], object]) -> None:
+    WAL objects for one server go the same way, to a subject of its own. `server_id`: this server's.
+    """
+
+    def __init__(
+        self, subject: bytes, take: Callable[[_Said], object], take_object: Callable[[bytes], object]
+    ) -> None:
+        self.server_id = ""
         self._subject = subject
+        self._objects = subject.removesuffix(b".BEAT") + _OBJECTS
+        self._objects_sid = 0
         self._take = take
+        self._take_object = take_object
         self._host: Host | None = None
 
     def start(self, host: Host) -> None:
         self._host = host
         host.subscribe(self._subject)
+        self._objects_sid = host.subscribe(self._objects + self.server_id.encode())
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         for message in batch:
             assert isinstance(message, tuple), "the subscription asked for no runs"
+            if message.sid == self._objects_sid:
+                self._take_object(message.payload)
+                continue
             try:
                 said = _read(message.payload)
             except msgspec.MsgspecError:  # whoever may publish here may say anything
@@ -337,6 +362,18 @@ class Beats:
     def say(self, said: _Said) -> None:
         if self._host is not None:
             self._host.publish(self._subject, msgspec.json.encode(said))
+
+    def hand(self, server_id: str, sealed: bytes) -> bool:
+        """Send a WAL object to a server; False: it is too large, or that is no id of a server."""
+        host = self._host
+        if (
+            host is None
+            or len(sealed) > host.max_payload
+            or not (server_id.isascii() and server_id.isalnum())
+        ):
+            return False
+        host.publish(self._objects + server_id.encode(), sealed)
+        return True
 
 
 _read: Final = msgspec.json.Decoder(_Said).decode

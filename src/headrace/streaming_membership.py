@@ -218,6 +218,11 @@ class StreamingMembership:
     def tell(self, beat: Beat) -> None:
         self._beats.tell(_BEAT.pack(*beat))
 
+    def tell_object(self, server_id: str, sealed: bytes) -> bool:
+        """Return False: any client may publish where these servers speak. They read the bucket."""
+        del server_id, sealed
+        return False
+
     def _close_store(self, *, in_order: bool) -> None:
         """Close the store; where the shard is lost, what was written last counts no more."""
         store, self._store = self._store, None

@@ -74,6 +74,7 @@ class PlayedShard:
         self.host = host
         self.is_alone = is_alone
         self.beats: dict[str, Beat] = {}
+        self.objects: list[bytes] = []
         self.suspects = 0
         self.puts_per_second = 0.0
         self.yields = 0
@@ -119,10 +120,13 @@ class PlayedShard:
         self.bucket.owner = None
         await self.host.demoted("it is another server's")
 
-    def heard(self, beat: Beat, server_id: str) -> None:
+    def heard(self, beat: Beat, server_id: str, name: str = "") -> None:
         self.beats[server_id] = beat
         self.news.set()
         self.news.clear()
+
+    def heard_object(self, sealed: bytes) -> None:
+        self.objects.append(sealed)
 
     def succeeded_by_another(self) -> None:
         self.yields += 1
@@ -241,6 +245,25 @@ def test_servers_hear_each_other_and_say_who_leads(tmp_path: Path) -> None:
             assert (meta["leader"], meta["cluster_size"]) == ("S0", 3)
             assert [healthz(ServerMonitor(each), {})[0] for each in cluster.servers] == [200, 200, 200]
             assert [bool(each.info["jetstream"]) for each in cluster.servers] == [True, True, True]
+
+    run(work())
+
+
+def test_an_object_of_the_log_comes_to_the_one_server_that_it_is_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        bucket = Bucket()
+        async with Cluster(tmp_path, bucket) as cluster:
+            first, _, third = cluster.servers
+            tell = jetstream_of(first).ownership.tell_object
+            most = bytes(1 << 20)
+            assert tell(third.server_id, b"one")
+            assert tell(third.server_id, most)
+            assert not tell(third.server_id, most + b".")
+            for no_id in ("", "*", ">", "A.B", "A B", "A\r\nPUB x 0", "\N{SNOWMAN}"):
+                assert not tell(no_id, b"lost")
+            await until(lambda: len(bucket.shards[2].objects) == 2)
+            assert bucket.shards[2].objects == [b"one", most]
+            assert bucket.shards[0].objects == bucket.shards[1].objects == []
 
     run(work())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.bucket.errors import Behind, DamagedObject
 from headrace.bucket.keys import MILESTONE, milestone_above
+from headrace.bucket.told_objects import ToldObjects
 from headrace.bucket.wal_object import Kind, WalObject
 from headrace.objects.errors import KeyMissing
 
@@ -56,6 +57,8 @@ class WalFollower:
         self.point = point
         self.is_released = False
         """True if the last owner has given the shard up."""
+        self.told: Final = ToldObjects(keys.shard)
+        """The objects that the owner told of; they are not asked for."""
         self._apply: Final = apply
         self._checked_at = -CHECK_EVERY_S
 
@@ -93,6 +96,22 @@ class WalFollower:
         if found.epoch < point.epoch:
             self.point = point._replace(number=found.number)
             return
+        self._accept(found)
+
+    def take_told(self) -> None:
+        """Go on by what the owner told of, as far as it follows. Nobody reads on, or claims, meanwhile.
+
+        Raises: DamagedObject, NewerFormat, and what `apply` raises; then the object is asked for later.
+        """
+        while (told := self._next_told()) is not None:
+            self._accept(told)
+
+    def _next_told(self) -> WalObject | None:
+        """Return the next object if it was told of; one that disagrees with the log is left to the bucket."""
+        told = self.told.take(self.point)
+        return told if told is not None and not _contradiction(told, self.point) else None
+
+    def _accept(self, found: WalObject) -> None:
         self._apply(found)
         self.point = Point(found.number, found.epoch, found.writer)
         self.is_released = found.kind is Kind.RELEASE
@@ -103,6 +122,9 @@ class WalFollower:
         width = 1 if last is None else READ_AHEAD
         try:
             while last is None or self.point.number < last:
+                if not asked and (told := self._next_told()) is not None:
+                    self._accept(told)
+                    continue
                 while len(asked) < width:
                     number = self.point.number + 1 + len(asked)
                     if last is not None and number > last:

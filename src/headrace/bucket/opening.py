@@ -10,7 +10,7 @@ import asyncio
 import os
 from datetime import timedelta
 from pathlib import Path
-from random import Random
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -159,7 +159,7 @@ def open_place(
 
     Raises: UnsupportedError, BucketError as `open_bucket`.
     """
-    stores, random = open_bucket(options), Random()
+    stores, random = open_bucket(options), SystemRandom()
     requests = BucketRequests(stores.store, random.random, {**LIMITS, "create": COMMIT_LIMITS})
     return ShardPlace(
         keys=ShardKeys(shard),

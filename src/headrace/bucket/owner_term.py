@@ -8,7 +8,7 @@ the writer of the WAL, snapshots and the collection of what nobody needs. Never 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from headrace.bucket.journal import Journal
 from headrace.bucket.owner_watch import SILENCE_S
 from headrace.bucket.snapshots import Snapshotter, Term
 from headrace.bucket.status import StandbyStatus
+from headrace.bucket.told_objects import ObjectTeller
 from headrace.bucket.writer import WalWriter
 
 if TYPE_CHECKING:
@@ -42,8 +43,18 @@ FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
 
 
+class Peer(NamedTuple):
+    """Another server: its name, its last sign of life, and the loop's time when that came."""
+
+    name: str
+    beat: Beat
+    at: float
+
+
 class OwnerTerm:
-    """The parts of one term. `tell`: called when something was committed. `log`: of what an operator is told.
+    """The parts of one term. `tell`: called when something was committed that not all were told.
+
+    `tell_object`: sends a sealed object to a server (`ShardHost`). `log`: of what an operator is told.
 
     `is_alone`: there are no peers, so nobody has to be told in the bucket that the owner lives.
     """
@@ -54,6 +65,7 @@ class OwnerTerm:
         replica: Replica,
         claim: Claim,
         tell: Callable[[], object],
+        tell_object: Callable[[str, bytes], bool],
         log: logging.Logger,
         *,
         is_alone: bool,
@@ -61,8 +73,8 @@ class OwnerTerm:
         self.epoch: Final = claim.epoch
         self.is_closed: Final = asyncio.Event()
         """Set when everything of the term is closed."""
-        self.peers: Final[dict[str, tuple[Beat, float]]] = {}
-        """The last signs of life of the other servers, and when they came, by the servers' names."""
+        self.peers: Final[dict[str, Peer]] = {}
+        """The last signs of life of the other servers, by server id."""
         self.trouble: str | None = None
         """Why requests fail now; None: they do not."""
         self.cache_trouble: str | None = None
@@ -72,6 +84,7 @@ class OwnerTerm:
         self._tell: Final = tell
         self._log: Final = log
         self._shard: Final = place.keys.shard
+        self._teller: Final = ObjectTeller(place.keys.shard, claim.epoch, claim.writer, tell_object)
         self._trouble_since = 0.0
         self._heard_at = self._loop.time()
         self._refusal: asyncio.TimerHandle | None = None
@@ -114,6 +127,7 @@ class OwnerTerm:
             wall_ns=place.wall_ns,
             jitter=place.random.random,
             committed=self._committed,
+            confirmed=self._confirmed,
             lost=self._lost,
             trouble=self._note_trouble,
         )
@@ -179,13 +193,14 @@ class OwnerTerm:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.is_closed.set()
 
-    def heard(self, server: str, beat: Beat, now: float) -> None:
+    def heard(self, server_id: str, name: str, beat: Beat, now: float) -> None:
         """Take what another server said; those that have been silent for long are forgotten."""
         self._heard_at = now
-        if server not in self.peers:
-            for gone in [each for each, (_, at) in self.peers.items() if now - at > FORGOTTEN_S]:
+        if server_id not in self.peers:
+            for gone in [each for each, peer in self.peers.items() if now - peer.at > FORGOTTEN_S]:
                 del self.peers[gone]
-        self.peers[server] = beat, now
+        self.peers[server_id] = Peer(name or server_id, beat, now)
+        self._teller.heard(server_id, now)
 
     def shown_in(self, status: ShardStatus, now: float) -> ShardStatus:
         """Return a status with what the owner knows."""
@@ -202,9 +217,9 @@ class OwnerTerm:
             stored_bytes=self._stored_bytes,
             commits=writer.times.histogram(),
             standbys=tuple(
-                StandbyStatus(server, max(writer.durable - beat.number, 0), now - heard)
-                for server, (beat, heard) in self.peers.items()
-                if now - heard <= FORGOTTEN_S
+                StandbyStatus(peer.name, max(writer.durable - peer.beat.number, 0), now - peer.at)
+                for peer in self.peers.values()
+                if now - peer.at <= FORGOTTEN_S
             ),
             trouble=trouble or status.trouble,
             trouble_s=now - self._trouble_since if self.trouble else status.trouble_s,
@@ -217,7 +232,11 @@ class OwnerTerm:
         size, self._seen_bytes = self.writer.bytes - self._seen_bytes, self.writer.bytes
         self.committer.reached(position)
         self.snapshots.committed(position, number, size)
-        self._tell()
+
+    def _confirmed(self, number: int, data: bytes) -> None:
+        told = self._teller.confirmed(number, data, self._loop.time())
+        if not told.issuperset(self.peers):
+            self._tell()
 
     def _lost(self, error: BucketError) -> None:
         self.lose(str(error))

@@ -39,3 +39,6 @@ class ShardHost(Protocol):
 
     def tell(self, beat: Beat) -> None:
         """Have the other servers hear it; without any, nothing happens."""
+
+    def tell_object(self, server_id: str, sealed: bytes) -> bool:
+        """Send a WAL object (`told_objects`) to one server; False: it cannot be sent."""

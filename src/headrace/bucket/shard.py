@@ -85,6 +85,8 @@ class Shard:
         self._last_writer = b""
         """The id of this server's last claim."""
         self._is_stopping = False
+        self._is_waiting = False
+        """True while a server that stands by reads nothing."""
         self._trouble: str | None = None
         """The reason why it cannot read along, or open the services; None: it can."""
         self._trouble_since = 0.0
@@ -256,7 +258,9 @@ class Shard:
                 await self._wait(LOOK_S)
                 continue
             self._complain(None)
+            self._is_waiting = True
             await self._wait(self._next_look() - self._loop.time())
+            self._is_waiting = False
         return None
 
     async def _look(self) -> Claim | None:
@@ -335,7 +339,13 @@ class Shard:
         self.role = Role.CLAIMING
         self._last_writer = claimed.writer
         term = self._term = OwnerTerm(
-            self._place, replica, claimed, self._tell, self._log, is_alone=self._is_alone
+            self._place,
+            replica,
+            claimed,
+            self._tell,
+            self._host.tell_object,
+            self._log,
+            is_alone=self._is_alone,
         )
         term.start()
         if self._is_stopping:
@@ -396,13 +406,31 @@ class Shard:
 
     # -- what is heard and told -----------------------------------------------------------------------
 
-    def heard(self, beat: Beat, server: str) -> None:
-        """Take a sign of life of another server. `server`: its name, as monitoring shows it."""
-        now = self._loop.time()
+    def heard(self, beat: Beat, server_id: str, name: str = "") -> None:
+        """Take a sign of life of another server. `name`: what monitoring shows of it, else its id."""
         if self._term is not None:
-            self._term.heard(server, beat, now)
+            self._term.heard(server_id, name, beat, self._loop.time())
             if beat.is_owner and beat.epoch > self._term.epoch and not self._is_proven():
                 self._term.lose("another server says that it owns the shard, and the bucket does not answer")
+        self._take(beat)
+
+    def heard_object(self, sealed: bytes) -> None:
+        """Take a WAL object that the owner told of, a sign of its life, too."""
+        if self._replica is None or self._term is not None:
+            return
+        follower = self._replica.follower
+        said = follower.told.keep(sealed, follower.point)
+        if said is None:
+            return
+        if self._is_waiting:
+            try:
+                follower.take_told()
+            except HeadraceError as error:
+                self._complain(error)  # and read it from the bucket
+        self._take(Beat(True, *said))
+
+    def _take(self, beat: Beat) -> None:
+        now = self._loop.time()
         point = self._replica.point if self._replica is not None else None
         if point is None or beat.epoch < point.epoch:
             return

@@ -80,6 +80,7 @@ class WalWriter:
     Callbacks, which may call the writer:
 
     - `committed(position, number)`: everything of the source up to the position is in the bucket;
+    - `confirmed(number, data)`: a commit, with these bytes, and all before it are in the bucket;
     - `lost(error)`: the shard is another's, or cannot be written any more. It is the last call;
     - `trouble(reason)`: requests fail and are sent again; with None: they do not fail any more.
 
@@ -101,6 +102,7 @@ class WalWriter:
         committed: Callable[[int, int], object],
         lost: Callable[[BucketError], object],
         trouble: Callable[[str | None], object],
+        confirmed: Callable[[int, bytes], object] = lambda _number, _data: None,
     ) -> None:
         self.durable = claim.next_number - 1
         """The last number of which it is known that it and all before it are in the bucket."""
@@ -126,6 +128,7 @@ class WalWriter:
         self._wall_ns: Final = wall_ns
         self._jitter: Final = jitter
         self._committed: Final = committed
+        self._confirmed: Final = confirmed
         self._lost: Final = lost
         self._trouble: Final = trouble
         self._loop: Final = asyncio.get_running_loop()
@@ -380,6 +383,8 @@ class WalWriter:
             self.last_s = self._loop.time() - put.since
             self.times.add(self.last_s)
             self._committed(put.position, put.number)
+        if put.kind is Kind.COMMIT:
+            self._confirmed(put.number, put.data)
 
     # -- ownership ------------------------------------------------------------------------------------
 

@@ -214,6 +214,17 @@ class LogServer:
             for peer in self.world.peers(self):  # type: ignore[arg-type]
                 self.world.network.send(peer, peer.heard, beat, self.name)  # type: ignore[attr-defined]
 
+    def tell_object(self, server_id: str, sealed: bytes) -> bool:
+        if not self.is_isolated:
+            for peer in self.world.peers(self):  # type: ignore[arg-type]
+                if peer.name == server_id:
+                    self.world.network.send_badly(peer, peer.heard_object, sealed)  # type: ignore[attr-defined]
+        return True
+
+    def heard_object(self, sealed: bytes) -> None:
+        if self.shard is not None:
+            self.shard.heard_object(sealed)
+
     def heard(self, beat: Beat, name: str) -> None:
         if self.shard is not None:
             self.shard.heard(beat, name)

@@ -12,6 +12,7 @@ from headrace.bucket import follower as following
 from headrace.bucket import keys as bucket_keys
 from headrace.bucket import writer as writing
 from headrace.bucket.claim import Claim
+from headrace.bucket.wal_object import Kind
 from headrace.bucket.writer import WalWriter
 from simulation.bucket import server as serving
 from simulation.bucket.store import Connection
@@ -58,6 +59,17 @@ def _confirm_early(self: WalWriter, put: Any) -> None:
 
 
 _ARRIVED: Final = WalWriter._arrived
+
+
+def _tell_at_once(self: WalWriter, *args: Any) -> None:
+    """Tell of an object when it is sent."""
+    _BEGIN(self, *args)
+    put = self._puts[-1]
+    if put.kind is Kind.COMMIT:
+        self._confirmed(put.number, put.data)
+
+
+_BEGIN: Final = WalWriter._begin
 
 
 async def _true(*_args: object) -> bool:
@@ -120,6 +132,9 @@ MUTATIONS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
         mock.patch.object(serving.Term, "_snapshot", _collect_first)
     ),
     "the log is deleted without a grace": _both(mock.patch.object(serving, "collectable", _everything)),
+    "servers that stand by are told of an object before it is in the bucket": _both(
+        mock.patch.object(WalWriter, "_begin", _tell_at_once)
+    ),
     "objects count whatever their epoch": _both(
         mock.patch.object(following.WalFollower, "take", _take_anything)
     ),

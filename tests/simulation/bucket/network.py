@@ -38,6 +38,13 @@ class Network:
         if not host.is_isolated and host.process.is_alive:
             host.process.call(self._loop.call_later, self._delay(), function, *args)
 
+    def send_badly(self, host: Host, function: Callable[..., object], *args: Any) -> None:
+        """Call a function as the server's process, perhaps twice, seconds late, or not at all."""
+        for _ in range(self._chance.choice((0, 1, 1, 1, 1, 2))):
+            if not host.is_isolated and host.process.is_alive:
+                late = self._chance.choice((0.0, 0.0, 0.0, 0.01, 0.3, 5.0)) * self._chance.random()
+                host.process.call(self._loop.call_later, self._delay() + late, function, *args)
+
     async def ask(self, host: Host, function: Callable[..., object], *args: Any) -> Any:
         """Send a request and wait; None: there was no answer, and what became of it is not known.
 

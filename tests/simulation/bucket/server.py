@@ -13,6 +13,7 @@ from headrace.bucket import keys as bucket_keys
 from headrace.bucket.claim import claim
 from headrace.bucket.errors import Behind, BucketError, Overtaken
 from headrace.bucket.follower import Point, WalFollower
+from headrace.bucket.told_objects import ObjectTeller
 from headrace.bucket.wal_object import WRITER_BYTES, Kind
 from headrace.bucket.writer import WalWriter
 from headrace.objects.errors import StoreError
@@ -137,6 +138,10 @@ class Term:
             committed=self._committed,
             lost=self.end,
             trouble=lambda _trouble: None,
+            confirmed=self._confirmed,
+        )
+        self._teller: Final = ObjectTeller(
+            server.world.keys.shard, claimed.epoch, claimed.writer, server.tell_object
         )
 
     @property
@@ -178,6 +183,12 @@ class Term:
             reply(answer)
         else:
             self._waiting.append((sequence, reply, answer))
+
+    def _confirmed(self, number: int, data: bytes) -> None:
+        now = self._server.world.loop.time()
+        for peer in self._server.world.peers(self._server):
+            self._teller.heard(peer.name, now)
+        self._teller.confirmed(number, data, now)
 
     def _committed(self, position: int, number: int) -> None:
         self.durable = max(self.durable, position)
@@ -244,12 +255,13 @@ class Server:
         self.store = Connection(world.bucket)
         self.process = world.loop.process(name)
         self.term: Term | None = None
+        self._follower: WalFollower | None = None
         self._due = 0.0
         self._starts = 0
 
     def start(self) -> None:
         self._starts += 1
-        self.term = None
+        self.term = self._follower = None
         self.process = self.world.loop.process(f"{self.name}.{self._starts}")
         self.process.run(self._live())
         self.process.run(self._beat())
@@ -296,7 +308,9 @@ class Server:
         try:
             while True:
                 replica = await self._persist(lambda: Replica.load(self.store, self.world.keys))
-                follower = WalFollower(self.store, self.world.keys, replica.point, replica.apply)
+                self._follower = follower = WalFollower(
+                    self.store, self.world.keys, replica.point, replica.apply
+                )
                 self._due = self.world.loop.time() + self.world.chance.choice((0.0, SILENCE_S))
                 try:
                     claimed = await self._persist(lambda: self._stand_by(follower))  # noqa: B023
@@ -353,6 +367,18 @@ class Server:
             if self.term is not None and not self.is_isolated:
                 for peer in self.world.peers(self):
                     self.world.network.send(peer, peer.hear)
+
+    def tell_object(self, name: str, sealed: bytes) -> bool:
+        """Send a WAL object to a server: it may come late, twice, or not at all."""
+        if not self.is_isolated:
+            for peer in self.world.peers(self):
+                if peer.name == name:
+                    self.world.network.send_badly(peer, peer.hear_object, sealed)
+        return True
+
+    def hear_object(self, sealed: bytes) -> None:
+        if self._follower is not None and self.term is None:
+            self._follower.told.keep(sealed, self._follower.point)
 
     def hear(self) -> None:
         """The owner lives."""

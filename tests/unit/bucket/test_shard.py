@@ -67,6 +67,9 @@ class Server:
         self.log: MessageLog | None = None
         self.reasons: list[str | None] = []
         self.is_cut = False
+        self.loses_objects = False
+        """True: the WAL objects that it tells the others of get lost."""
+        self.tells_no_objects = False
         self.objects = MemoryObjects(lambda _: Fate(0.0025, 0.0025), objects)
         self._store: FileStore | None = None
         self._committer: Committer | None = None
@@ -102,6 +105,17 @@ class Server:
         for peer in self.peers:
             if peer is not self and not peer.is_cut and not self.is_cut:
                 peer.shard.heard(beat, self.name)
+
+    def tell_object(self, server_id: str, sealed: bytes) -> bool:
+        for peer in self.peers:
+            if (
+                peer.name == server_id
+                and not peer.is_cut
+                and not self.is_cut
+                and not self.loses_objects | self.tells_no_objects
+            ):
+                peer.shard.heard_object(sealed)
+        return not self.tells_no_objects
 
     async def publish(self, text: bytes) -> int:
         """Append, and return the sequence once it is committed."""
@@ -270,11 +284,12 @@ def test_servers_that_hear_an_idle_owner_ask_the_bucket_for_nothing(tmp_path: Pa
     run(main())
 
 
-def test_servers_that_stand_by_ask_for_each_object_once(tmp_path: Path) -> None:
+def test_servers_that_stand_by_ask_for_each_object_once_where_nobody_tells_them(tmp_path: Path) -> None:
     async def main() -> None:
         three, first = await settled(tmp_path)
         await asyncio.sleep(2)
         number = first.shard.status().number
+        first.tells_no_objects = True
         asked = [server.objects.count("get") for server in three]
         for text in range(40):
             await first.publish(b"%d" % text)
@@ -285,6 +300,51 @@ def test_servers_that_stand_by_ask_for_each_object_once(tmp_path: Path) -> None:
             if server is not first:
                 assert server.shard.status().number == number + written
                 assert server.objects.count("get") - before == written
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_servers_that_stand_by_ask_for_no_object_that_they_are_told_of(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        await asyncio.sleep(2)
+        number = first.shard.status().number
+        asked = [len(server.objects.requests) for server in three]
+        for text in range(40):
+            await first.publish(b"%d" % text)
+        await asyncio.sleep(0.1)
+        for server, before in zip(three, asked, strict=True):
+            if server is not first:
+                assert server.shard.status().number == first.shard.status().number >= number + 40
+                assert len(server.objects.requests) == before
+        await first.shard.step_down()
+        second = await owner_of(three, first)
+        assert second.texts() == [b"one", *(b"%d" % text for text in range(40))]
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_an_object_that_got_lost_on_the_way_is_read_from_the_bucket(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        await asyncio.sleep(2)
+        asked = [server.objects.count("get") for server in three]
+        number = first.shard.status().number
+        first.loses_objects = True
+        await first.publish(b"two")
+        first.loses_objects = False
+        lost = first.shard.status().number - number
+        assert lost
+        await first.publish(b"three")
+        await asyncio.sleep(0.1)
+        for server, before in zip(three, asked, strict=True):
+            if server is not first:
+                assert server.shard.status().number == first.shard.status().number
+                assert before + lost <= server.objects.count("get") <= before + lost + 1
         for server in three:
             await server.shard.stop()
 
