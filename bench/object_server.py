@@ -5,6 +5,10 @@ With a bandwidth the bodies of its answers leave one behind the other, as over a
 It has what obstore asks for: PUT (also `If-None-Match: *`), GET with ranges, HEAD, LIST (version 2, pages),
 DELETE of one key and of many. No signature is checked. Every bucket is there. The first line that it prints
 is its port. Atomic, since one loop does everything: an object is there once its body has arrived.
+
+It speaks as much HTTP/1.1 as obstore does, and costs little: it shares the machine with what is measured. An
+answer leaves to the tenth of a millisecond when it is due, which a loop over epoll, whose timers are whole
+milliseconds, does not do.
 """
 
 from __future__ import annotations
@@ -12,23 +16,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import selectors
 import time
 from bisect import bisect_right
 from email.utils import formatdate
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
-
-from aiohttp import web
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE: Final = 1000
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
-_LARGEST: Final = 5 << 30
-_READ: Final = 1 << 20
-"""Bytes of a request that wait to be read."""
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 class StoredObject(NamedTuple):
@@ -36,6 +39,43 @@ class StoredObject(NamedTuple):
 
     data: bytes
     time: float
+
+
+class Request(NamedTuple):
+    """A request: `path` and `query` are decoded, names of headers in small letters."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    size: int
+    """Bytes of its body."""
+
+    @classmethod
+    def read(cls, head: bytes) -> Request:
+        """Read a head without its empty line. Raises: ValueError."""
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ")
+        path, _, query = target.partition("?")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        return cls(method, unquote(path), asked, headers, int(headers.get("content-length", 0)))
+
+
+class Response(NamedTuple):
+    """An answer. `size`: what it says of its length, where it has no body."""
+
+    status: HTTPStatus = HTTPStatus.OK
+    body: bytes = b""
+    headers: dict[str, str] = {}  # noqa: RUF012  # a constant
+    size: int | None = None
+
+    def pack(self) -> bytes:
+        """Return the bytes of the answer."""
+        size = len(self.body) if self.size is None else self.size
+        lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}", f"Content-Length: {size}"]
+        lines += (f"{name}: {value}" for name, value in self.headers.items())
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + self.body
 
 
 class ObjectServer:
@@ -52,64 +92,58 @@ class ObjectServer:
         self._objects: dict[str, StoredObject] = {}
         self.requests = 0
 
-    def application(self) -> web.Application:
-        """Return the server as an application of aiohttp."""
-        app = web.Application(client_max_size=_LARGEST)
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        return app
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        body = b"".join([chunk async for chunk in request.content.iter_any()])
-        self.requests += 1
-        answers: dict[str, Callable[[web.Request, bytes], web.Response]] = {
+        self._answers: Final[dict[str, Callable[[Request, bytes], Response]]] = {
             "PUT": self._put,
             "GET": self._get,
             "HEAD": self._get,
             "DELETE": self._delete,
             "POST": self._delete_many,
         }
-        response = answers[request.method](request, body)
-        await asyncio.sleep(max(self._latency_s, self._line_s(response)))
-        return response
 
-    def _line_s(self, response: web.Response) -> float:
+    def answer(self, request: Request, body: bytes) -> tuple[Response, float]:
+        """Return the answer to a request that has come whole, and the seconds until it leaves."""
+        self.requests += 1
+        response = self._answers[request.method](request, body)
+        return response, max(self._latency_s, self._line_s(response))
+
+    def _line_s(self, response: Response) -> float:
         """Return the seconds until an answer's body is through the line; it follows all before it."""
-        if not self._bandwidth or not isinstance(response.body, bytes):
+        if not self._bandwidth:
             return 0.0
         now = asyncio.get_running_loop().time()
         self._sent_at = max(self._sent_at, now + self._latency_s) + len(response.body) / self._bandwidth
         return self._sent_at - now
 
-    def _put(self, request: web.Request, body: bytes) -> web.Response:
-        if request.headers.get("If-None-Match") == "*" and request.path in self._objects:
-            return _error(412, "PreconditionFailed")
+    def _put(self, request: Request, body: bytes) -> Response:
+        if request.headers.get("if-none-match") == "*" and request.path in self._objects:
+            return _error(HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed")
         self._objects[request.path] = StoredObject(body, time.time())
-        return web.Response(headers={"ETag": f'"{len(body)}"'})
+        return Response(headers={"ETag": f'"{len(body)}"'})
 
-    def _get(self, request: web.Request, _body: bytes) -> web.Response:
+    def _get(self, request: Request, _body: bytes) -> Response:
         if "list-type" in request.query:
             return self._list(request)
         found = self._objects.get(request.path)
         if found is None:
-            return _error(404, "NoSuchKey")
+            return _error(HTTPStatus.NOT_FOUND, "NoSuchKey")
         headers = {"ETag": f'"{len(found.data)}"', "Last-Modified": formatdate(found.time, usegmt=True)}
         if request.method == "HEAD":
-            return web.Response(headers={**headers, "Content-Length": str(len(found.data))})
-        wanted = _RANGE.fullmatch(request.headers.get("Range", ""))
+            return Response(headers=headers, size=len(found.data))
+        wanted = _RANGE.fullmatch(request.headers.get("range", ""))
         if wanted is None:
-            return web.Response(body=found.data, headers=headers)
+            return Response(body=found.data, headers=headers)
         start, size = int(wanted[1]), len(found.data)
         end = min(int(wanted[2]) + 1 if wanted[2] else size, size)
         if start >= size:
-            return _error(416, "InvalidRange")
+            return _error(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "InvalidRange")
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-        return web.Response(status=206, body=found.data[start:end], headers=headers)
+        return Response(HTTPStatus.PARTIAL_CONTENT, body=found.data[start:end], headers=headers)
 
-    def _delete(self, request: web.Request, _body: bytes) -> web.Response:
+    def _delete(self, request: Request, _body: bytes) -> Response:
         self._objects.pop(request.path, None)
-        return web.Response(status=204)
+        return Response(HTTPStatus.NO_CONTENT)
 
-    def _delete_many(self, request: web.Request, body: bytes) -> web.Response:
+    def _delete_many(self, request: Request, body: bytes) -> Response:
         keys = [
             found.text or "" for found in ElementTree.fromstring(body).iter() if found.tag.endswith("Key")
         ]
@@ -118,7 +152,7 @@ class ObjectServer:
         deleted = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
         return _xml(f"<DeleteResult>{deleted}</DeleteResult>")
 
-    def _list(self, request: web.Request) -> web.Response:
+    def _list(self, request: Request) -> Response:
         bucket, query = request.path.rstrip("/"), request.query
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("continuation-token") or query.get("start-after") or ""
@@ -143,7 +177,7 @@ class ObjectServer:
         return _listing(shown, folders, "")
 
 
-def _listing(shown: list[tuple[str, StoredObject]], folders: list[str], more_after: str) -> web.Response:
+def _listing(shown: list[tuple[str, StoredObject]], folders: list[str], more_after: str) -> Response:
     objects = "".join(
         f'<Contents><Key>{escape(key)}</Key><Size>{len(found.data)}</Size><ETag>"{len(found.data)}"</ETag>'
         f"<LastModified>{time.strftime('%Y-%m-%dT%H:%M:%S.000Z', time.gmtime(found.time))}</LastModified>"
@@ -156,21 +190,61 @@ def _listing(shown: list[tuple[str, StoredObject]], folders: list[str], more_aft
     return _xml(f"<ListBucketResult>{cut}{token}{objects}{common}</ListBucketResult>")
 
 
-def _xml(text: str) -> web.Response:
-    return web.Response(text=f'<?xml version="1.0"?>{text}', content_type="application/xml")
+_XML: Final = {"Content-Type": "application/xml"}
 
 
-def _error(status: int, code: str) -> web.Response:
+def _xml(text: str) -> Response:
+    return Response(body=f'<?xml version="1.0"?>{text}'.encode(), headers=_XML)
+
+
+def _error(status: HTTPStatus, code: str) -> Response:
     text = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
-    return web.Response(status=status, text=text, content_type="application/xml")
+    return Response(status, text.encode(), _XML)
+
+
+class _Connection(asyncio.Protocol):
+    """A connection: requests are answered one after the other, each when it is due."""
+
+    def __init__(self, server: ObjectServer) -> None:
+        self._server: Final = server
+        self._loop: Final = asyncio.get_running_loop()
+        self._taken: Final = bytearray()
+        self._request: Request | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        taken = self._taken
+        taken += data
+        while True:
+            if self._request is None:
+                head, found, _ = taken.partition(_HEAD_END)
+                if not found:
+                    return
+                self._request = Request.read(bytes(head))
+                del taken[: len(head) + len(found)]
+            request = self._request
+            if len(taken) < request.size:
+                return
+            body = bytes(memoryview(taken)[: request.size])
+            del taken[: request.size]
+            self._request = None
+            response, seconds = self._server.answer(request, body)
+            self._loop.call_later(seconds, self._send, response.pack())
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
 
 
 async def _serve(port: int, server: ObjectServer) -> None:
-    runner = web.AppRunner(server.application(), access_log=None, read_bufsize=_READ)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: _Connection(server), "127.0.0.1", port)
+    print(listening.sockets[0].getsockname()[1], flush=True)
+    await listening.serve_forever()
 
 
 def main() -> None:
@@ -182,7 +256,9 @@ def main() -> None:
         "--bandwidth-mbs", type=float, default=0.0, help="MB/s of all answers (default 0: no limit)"
     )
     options = parser.parse_args()
-    asyncio.run(_serve(options.port, ObjectServer(options.latency_ms / 1000, options.bandwidth_mbs * 1e6)))
+    server = ObjectServer(options.latency_ms / 1000, options.bandwidth_mbs * 1e6)
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
+        runner.run(_serve(options.port, server))
 
 
 if __name__ == "__main__":
