@@ -8,6 +8,7 @@ the store's is not counted. Never here: what else is asked (`bucket_scenarios`),
 from __future__ import annotations
 
 import statistics
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from bench.bucket_scenarios import SCENARIOS
 from bench.bucket_store import KINDS, running_store
 from bench.generator import build_generator, run_load
 from bench.progress import Progress
+from bench.stores import STREAM
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +41,8 @@ PARTS: Final = ("loads", *SCENARIOS)
 
 class Load(NamedTuple):
     """Publishers of a stream. `window`: messages on their way of each; `payload`: bytes of a message;
-    `puts_per_second`: the budget of the bucket.
+    `puts_per_second`: the budget of the bucket; `is_python`: the publisher is nats-py, which is slower than
+    any server here, and costs servers more than the generator in C: it sends a few messages at once.
     """
 
     title: str
@@ -48,6 +51,7 @@ class Load(NamedTuple):
     window: int
     payload: int = 128
     puts_per_second: int = NO_BUDGET
+    is_python: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -60,6 +64,8 @@ class Load(NamedTuple):
         if self.puts_per_second != NO_BUDGET:
             most = self.latency_ms + 2000 / self.puts_per_second
             return f"p99 ≤ {most:.1f} ms: {met(result.p99_ms <= most)}"
+        if self.is_python:
+            return ""
         if self.window > 1:
             least = 0.7 * self.window / self.latency_ms * 1000
             return f"≥ {least:,.0f} msg/s: {met(result.rate >= least)}"
@@ -77,10 +83,16 @@ LOADS: Final[tuple[Load, ...]] = (
     Load("1 publisher that waits", 30, 1, 1),
     Load("100 publishers that wait", 5, 100, 1),
     Load("100 publishers that wait", 30, 100, 1),
+    Load("1 nats-py publisher, window of 500", 5, 1, 500, is_python=True),
     Load("1 publisher, window of 500, budget of 50 puts/s", 5, 1, 500, puts_per_second=50),
 )
 CPU_SHARE: Final = 0.3
 """The CPU for a message that is asked of us, as a share of nats-server's, with a window."""
+
+
+WARM_UP: Final = LOADS[0]
+WARM_UP_S: Final = 0.5
+"""Seconds of a load on another stream before what is measured: modules are loaded, connections are there."""
 
 
 class Result(NamedTuple):
@@ -151,6 +163,7 @@ def measured(load: Load, side: Side, seconds: float, kind: StoreKind = "fixed") 
         store = stack.enter_context(running_store(kind, load.latency_ms)) if side == "bucket" else None
         cluster = stack.enter_context(running(store, load.puts_per_second))
         leader = cluster.nodes[cluster.leader()]
+        _run_in_python(WARM_UP, leader, WARM_UP_S, "warm")
         before, puts = cluster.cpu_ns(), leader.puts()
         report = _run(load, leader, seconds)
         spent = cluster.cpu_ns() - before
@@ -164,10 +177,18 @@ def measured(load: Load, side: Side, seconds: float, kind: StoreKind = "fixed") 
 
 
 def _run(load: Load, node: Node, seconds: float) -> Report:
+    if load.is_python:
+        return _run_in_python(load, node, seconds, STREAM)
     words = [str(build_generator()), *load.words, "--replicas", str(SERVERS)]
     words += ["--port", str(node.port), "--pid", str(node.process.pid)]
     words += ["--seconds", str(seconds), "--warmup", "0", "--deadline", str(seconds + 30)]
     return run_load(words, seconds + 60)
+
+
+def _run_in_python(load: Load, node: Node, seconds: float, stream: str) -> Report:
+    words = [sys.executable, "-m", "bench.nats_py_load", "--port", str(node.port), "--stream", stream]
+    words += ["--replicas", str(SERVERS), "--inflight", str(load.window), "--payload", str(load.payload)]
+    return run_load([*words, "--seconds", str(seconds)], seconds + 60)
 
 
 # ---- what is shown --------------------------------------------------------------------------
@@ -184,7 +205,8 @@ def table(found: dict[tuple[Load, Side], Result]) -> Iterator[str]:
             share, store = f"{ratio:.2f}", f"{load.latency_ms:g} ms"
             asked = load.target(result)
             if load.window > 1:
-                asked += f"; CPU ≤ {CPU_SHARE}×: {met(ratio <= CPU_SHARE)}"
+                cpu = f"CPU ≤ {CPU_SHARE}×: {met(ratio <= CPU_SHARE)}"
+                asked = f"{asked}; {cpu}" if asked else cpu
         name = "Headrace, bucket" if side == "bucket" else "nats-server, R3"
         numbers = f"{result.rate:,.0f} | {result.p50_ms:.2f} | {result.p99_ms:.2f} | {result.cpu_us:.1f}"
         yield f"| {load.title} | {store} | {name} | {numbers} | {share} | {result.puts:.0f} | {asked} |"

@@ -40,6 +40,13 @@ def test_table_has_the_cpu_of_both_and_its_ratio() -> None:
     assert "| 8.0 |  |" in replicas
 
 
+def test_a_publisher_in_python_is_asked_for_the_cpu_of_servers_alone() -> None:
+    load = WINDOW._replace(is_python=True)
+    ours, theirs = result(rate=1, cpu_us=3), result(rate=1, cpu_us=8)
+    _, _, bucket, _ = table({(load, "bucket"): ours, (load, "replicas"): theirs})
+    assert bucket.endswith("| CPU ≤ 0.3×: MISSED |")
+
+
 def test_loads_have_titles_of_their_own() -> None:
     names = [(load.title, load.latency_ms) for load in LOADS]
     assert len(set(names)) == len(names)
