@@ -122,8 +122,10 @@ class WalFollower:
         width = 1 if last is None else READ_AHEAD
         try:
             while last is None or self.point.number < last:
-                if not asked and (told := self._next_told()) is not None:
+                if (told := self._next_told()) is not None:
                     self._accept(told)
+                    if asked:
+                        asked.popleft().cancel()
                     continue
                 while len(asked) < width:
                     number = self.point.number + 1 + len(asked)
