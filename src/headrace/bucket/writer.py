@@ -1,8 +1,8 @@
 """The write-ahead log's writer: an owner's changes, as objects, in order, several under way at once.
 
-A put begins at once if fewer than `puts_in_flight` are under way; else what comes meanwhile makes the next
-object. Commits are told in the order of numbers. Never lives here: what changes are, how an owner becomes one
-(`claim`), what happens when it is one no more.
+A put begins at once if none is under way. Up to `puts_in_flight` are, spread over the time that one takes;
+what comes meanwhile makes the next object. Commits are told in the order of numbers. Never lives here: what
+changes are, how an owner becomes one (`claim`), what happens when it is one no more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.bucket.budget import PutBudget
+from headrace.bucket.budget import PutBudget, PutDistance
 from headrace.bucket.claim import MOST_IN_FLIGHT
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import is_there, read_object
@@ -123,8 +123,8 @@ class WalWriter:
         self._keys: Final = keys
         self._claim: Final = claim
         self._source: Final = source
-        self._most_at_once: Final = min(puts_in_flight, MOST_IN_FLIGHT)
         self._budget: Final = PutBudget(puts_per_second, burst)
+        self._distance: Final = PutDistance(min(puts_in_flight, MOST_IN_FLIGHT))
         self._wall_ns: Final = wall_ns
         self._jitter: Final = jitter
         self._committed: Final = committed
@@ -276,7 +276,19 @@ class WalWriter:
             return False
         if self._is_at_milestone():
             return not self._puts
-        return self.in_flight < self._most_at_once and len(self._puts) < MOST_IN_FLIGHT
+        if self.in_flight >= self._distance.most or len(self._puts) >= MOST_IN_FLIGHT:
+            return False
+        return not self._puts or self._has_distance()
+
+    def _has_distance(self) -> bool:
+        """True if the last put began long enough ago: puts under way are spread over the time of one.
+
+        Else those of a burst would all begin with its first messages, and the others wait for one of them.
+        """
+        wait = self._distance.wait_s(self._loop.time())
+        if wait and self._pumping is None:
+            self._pumping = self._loop.call_later(wait, self._pump)
+        return not wait
 
     def _has_work(self) -> bool:
         return self._is_at_milestone() or self._news_since is not None or self._is_touched
@@ -319,6 +331,7 @@ class WalWriter:
         made = WalObject(self._keys.shard, claim.epoch, claim.writer, number, kind, self._wall_ns(), payload)
         put = _Put(made, position, since, now)
         self.next_number += 1
+        self._distance.begin(now)
         self._budget.spend(now)
         self._puts.append(put)
         put.task = self._loop.create_task(self._send(put))
@@ -365,6 +378,7 @@ class WalWriter:
     def _arrived(self, put: _Put) -> None:
         """Note that an object is there, and tell of all that are durable by it."""
         put.has_arrived = True
+        self._distance.end(self._loop.time() - put.begun)
         self.puts += 1
         self.bytes += len(put.data)
         self._note_success(put.number)

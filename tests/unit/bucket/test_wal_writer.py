@@ -22,6 +22,7 @@ from harness.memory_objects import (
     Request,
 )
 from harness.virtual_loop import run
+from headrace.bucket.budget import LONGEST_DISTANCE_S
 from headrace.bucket.claim import MOST_IN_FLIGHT, Claim, claim
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import Point
@@ -175,6 +176,50 @@ def test_commits_are_told_in_order_whatever_arrives_first(in_flight: int, seed: 
         assert owner.writer.durable == owner.writer.next_number - 1
 
     owners: list[Owner] = []
+    run(main())
+
+
+def test_puts_are_spread_over_the_time_that_one_takes() -> None:
+    """A burst comes in pieces: its first ones do not begin four puts that all others wait for."""
+
+    async def main() -> None:
+        begun: list[float] = []
+
+        def fate(request: Request) -> Fate:
+            if request.operation == "create":
+                begun.append(owner.loop.time())
+            return Fate(0.01, 0.01)
+
+        owner = Owner(Bucket(log_until(16)), puts_per_second=1e6)
+        owner.bucket.fate = fate
+        for _ in range(100):  # one at a time: its time becomes known, and it never waits
+            owner.record(b"x")
+            since = owner.loop.time()
+            await owner.writer.drain()
+            assert owner.loop.time() - since == pytest.approx(0.02)
+        begun.clear()
+        since = owner.loop.time()
+        await owner.record_each_ms(20)
+        assert len(begun) == 4
+        assert begun[0] == since
+        assert all(later - before == pytest.approx(0.005, abs=2e-4) for before, later in pairwise(begun))
+        await owner.writer.drain()
+
+    run(main())
+
+
+def test_a_put_that_took_very_long_holds_the_next_ones_up_for_little() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16)), puts_per_second=1e6)
+        owner.bucket.fate = of_puts(Fate(30.0, 30.0))
+        owner.record(b"x")
+        await owner.writer.drain()
+        owner.record(b"x")
+        await asyncio.sleep(0)
+        owner.record(b"y")
+        await asyncio.sleep(LONGEST_DISTANCE_S + 0.001)
+        assert owner.writer.in_flight == 2
+
     run(main())
 
 
