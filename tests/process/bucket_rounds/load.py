@@ -59,7 +59,7 @@ class Load:
 
     def start(self) -> None:
         """Have all clients begin."""
-        self._tasks += [asyncio.create_task(client.run(), name=client.name) for client in self._clients]
+        self._tasks.extend(asyncio.create_task(client.run(), name=client.name) for client in self._clients)
 
     async def stop(self) -> None:
         """Have all clients end at once, wherever they are."""
