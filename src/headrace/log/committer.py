@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from headrace.log.port import Done, MessageLog
+    from headrace.log.port import Done, MessageLog, Syncable
     from headrace.log.syncs_in_flight import Ended
 
 DEFAULT_INTERVAL_S: Final = 60.0
@@ -42,9 +42,9 @@ class SyncMarks(NamedTuple):
     `failed` could not be synced: nobody may be told without `request`, which says why.
     """
 
-    due: Mapping[MessageLog, float] | None
+    due: Mapping[Syncable, float] | None
     """The time at which each log must be synced; None: no log ever is."""
-    failed: Mapping[MessageLog, StorageError]
+    failed: Mapping[Syncable, StorageError]
     note: Callable[[MessageLog], None]
 
 
@@ -59,7 +59,7 @@ class Committer(Protocol):
     def marks(self) -> SyncMarks | None:
         """The marks of an owner who confirms before a sync; None where confirmations wait for it."""
 
-    def request(self, log: MessageLog, done: Done) -> None:
+    def request(self, log: Syncable, done: Done) -> None:
         """Call `done` on the owner's thread when all that was appended to `log` before is durable.
 
         Under INTERVAL and NEVER: soon, without waiting for a disk. With an error nothing may be acknowledged.
@@ -81,7 +81,7 @@ class InlineCommitter:
     syncs: Final = True
     marks: Final = None
 
-    def request(self, log: MessageLog, done: Done) -> None:
+    def request(self, log: Syncable, done: Done) -> None:
         done(_sync(log))
 
     def begin_turn(self) -> None:
@@ -139,11 +139,11 @@ class ThreadCommitter:
         self._lock = threading.Lock()
         """Guards all below."""
         self._changed = threading.Condition(self._lock)
-        self._waiting: dict[MessageLog, list[Done]] = {}
+        self._waiting: dict[Syncable, list[Done]] = {}
         """Logs to sync in the order they were asked for, with whom to tell."""
-        self._due: dict[MessageLog, float] = {}
+        self._due: dict[Syncable, float] = {}
         """The time when each log is to be synced, under INTERVAL."""
-        self._failed: dict[MessageLog, StorageError] = {}
+        self._failed: dict[Syncable, StorageError] = {}
         self._finished: deque[Callable[[], object]] = deque()
         self._telling = False
         self._syncing = False
@@ -183,7 +183,7 @@ class ThreadCommitter:
             report=report,
         )
 
-    def request(self, log: MessageLog, done: Done) -> None:
+    def request(self, log: Syncable, done: Done) -> None:
         """Ask for a sync of a log; `done` is called when what was appended is durable.
 
         Raises: LogClosed after `stop`.
@@ -206,17 +206,17 @@ class ThreadCommitter:
         due = self._due if self._policy is SyncPolicy.INTERVAL else None
         return SyncMarks(due, self._failed, self._note_alone)
 
-    def _note_alone(self, log: MessageLog) -> None:
+    def _note_alone(self, log: Syncable) -> None:
         with self._lock:
             self._note_change(log)
 
-    def _note_change(self, log: MessageLog) -> None:
+    def _note_change(self, log: Syncable) -> None:
         """Have a log synced some time after its first change, under INTERVAL."""
         if self._policy is SyncPolicy.INTERVAL and log not in self._due:
             self._due[log] = self._clock() + self._interval
             self._set_to_work()
 
-    def _begin(self, log: MessageLog) -> None:
+    def _begin(self, log: Syncable) -> None:
         """Have a log synced that somebody waits for."""
         in_flight = self._in_flight
         if in_flight is not None and log in in_flight:
@@ -255,7 +255,7 @@ class ThreadCommitter:
 
     # ---- on the owner's thread ---------------------------------------------------------------
 
-    def _hold(self, log: MessageLog) -> bool:
+    def _hold(self, log: Syncable) -> bool:
         """True if this turn may end with a sync of `log` on the owner's thread."""
         is_busy = self._syncing or self._in_flight
         if self._call_soon is None or is_busy or self._unproven or log.unsynced > FEW_BYTES:
@@ -318,7 +318,7 @@ class ThreadCommitter:
                 if self._finished:
                     self._tell_soon(self._wake)
 
-    def _timed_sync(self, log: MessageLog) -> StorageError | None:
+    def _timed_sync(self, log: Syncable) -> StorageError | None:
         began = self._clock()
         error = _sync(log)
         self._prove(self._clock() - began)
@@ -328,7 +328,7 @@ class ThreadCommitter:
         times = seconds / QUICK_S
         self._unproven = max(self._unproven - 1, 0) if times <= 1 else int(PROOF * times)
 
-    def _next(self) -> tuple[MessageLog, list[Done]] | None:
+    def _next(self) -> tuple[Syncable, list[Done]] | None:
         """Wait for the next log to sync; None when stopping and all is done."""
         with self._lock:
             while True:
@@ -347,11 +347,11 @@ class ThreadCommitter:
                 else:
                     self._changed.wait(rest)
 
-    def _next_waiting(self) -> MessageLog | None:
+    def _next_waiting(self) -> Syncable | None:
         in_flight = self._in_flight or ()
         return next((log for log in self._waiting if log not in in_flight), None)
 
-    def _note(self, log: MessageLog, error: StorageError | None) -> None:
+    def _note(self, log: Syncable, error: StorageError | None) -> None:
         """Try a log that failed again after a sync, under INTERVAL, unless it is closed or all ends."""
         self._failed.pop(log, None)
         if error is None or isinstance(error.__cause__, LogClosed):
@@ -391,7 +391,7 @@ class ThreadCommitter:
                 raise
 
 
-def _sync(log: MessageLog) -> StorageError | None:
+def _sync(log: Syncable) -> StorageError | None:
     """Sync a log, and return the error for those who wait, if there is one."""
     try:
         log.sync()

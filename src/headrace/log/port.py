@@ -157,7 +157,29 @@ class LogState(Struct, frozen=True):
     """Sequences found unreadable since the log was opened, the first thousand of them."""
 
 
-class MessageLog(Protocol):
+class Syncable(Protocol):
+    """The part of a log that makes it durable; whatever has it can be given to a `ThreadCommitter`."""
+
+    @property
+    def unsynced(self) -> int:
+        """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
+
+    def begin_sync(self, submit: Submit) -> SyncJob | None:
+        """Have `submit` do what `sync` would, if it is one sync of one file; None: `sync` is to be called.
+
+        The owner's thread alone, and `end_sync` before the next one; anything else may be called meanwhile.
+        """
+
+    def end_sync(self, job: SyncJob) -> StorageError | None:
+        """End a sync whose `job` is done: everything appended before `begin_sync` is durable, unless an error
+        is returned.
+        """
+
+    def sync(self) -> int:
+        """Force everything up to the `written` it read first to disk and return that. Any thread."""
+
+
+class MessageLog(Syncable, Protocol):
     """The errors are kinds of `headrace.errors.LogError`: `MessageTooLarge`, `LogFull` (with the index of
     the one that was refused), `StorageError` (disk full, I/O error, permission), `LogClosed`.
     """
@@ -290,24 +312,6 @@ class MessageLog(Protocol):
     @property
     def size(self) -> int:
         """The `bytes` of `state`, which costs more."""
-
-    @property
-    def unsynced(self) -> int:
-        """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
-
-    def begin_sync(self, submit: Submit) -> SyncJob | None:
-        """Have `submit` do what `sync` would, if it is one sync of one file; None: `sync` is to be called.
-
-        The owner's thread alone, and `end_sync` before the next one; anything else may be called meanwhile.
-        """
-
-    def end_sync(self, job: SyncJob) -> StorageError | None:
-        """End a sync whose `job` is done: everything appended before `begin_sync` is durable, unless an error
-        is returned.
-        """
-
-    def sync(self) -> int:
-        """Force everything up to the `written` it read first to disk and return that. Any thread."""
 
     def close(self) -> None:
         """Sync (but for `never`) and give everything back. Safe to call twice; other calls: LogClosed."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
-    from headrace.log.port import Done, MessageLog
+    from headrace.log.port import Done, Syncable
 
 
 class Ended(Struct, frozen=True):
     """A sync that has ended: its log, its error if it failed, its duration, the callbacks that wait."""
 
-    log: MessageLog
+    log: Syncable
     error: StorageError | None
     seconds: float
     waiting: list[Done]
@@ -46,16 +46,16 @@ class SyncsInFlight:
         self._remove_reader = remove_reader
         self._ended = ended
         self._syncer: Syncer | None = None
-        self._waiting: dict[SyncJob, tuple[MessageLog, list[Done]]] = {}
-        self._logs: set[MessageLog] = set()
+        self._waiting: dict[SyncJob, tuple[Syncable, list[Done]]] = {}
+        self._logs: set[Syncable] = set()
 
-    def __contains__(self, log: MessageLog) -> bool:
+    def __contains__(self, log: Syncable) -> bool:
         return log in self._logs
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def begin(self, log: MessageLog, waiting: list[Done]) -> bool:
+    def begin(self, log: Syncable, waiting: list[Done]) -> bool:
         """Begin a sync of a log that has none in flight.
 
         Returns False if the log needs more than one sync, or no thread can be had.
