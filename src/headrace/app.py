@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError, StoreLocked
@@ -185,9 +185,6 @@ def _in_bucket(
     from headrace.jetstream_membership import SharedJetStream
     from headrace.log.filesystem import RealFileSystem
 
-    if bucket.commit == "disk":
-        _refuse("Can't start JetStream", "bucket: commit: disk")
-
     def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
         place = open_place(
             bucket,
@@ -235,8 +232,6 @@ def streaming_service(
     _refuse_file(options)
     _refuse_foreign_store(options)
     if options.bucket is not None:
-        if options.bucket.commit == "disk" and make_shard is None:
-            _refuse("STREAM: Failed to start", "bucket: commit: disk")
         from headrace.streaming_membership import channel_shards
 
         make = make_shard or channel_shards(options, log, filesystem, clock)
@@ -317,8 +312,7 @@ def _service_of_shard(
     from headrace.streaming_membership import StreamingMembership
 
     assert options.bucket is not None, "a shard is in a bucket"
-    # Where the bucket commits, the files are a copy of it: nothing waits for this machine's disk.
-    sync = SyncPolicy.NEVER if options.bucket.commit == "bucket" else SyncPolicy.GROUP
+    sync = SyncPolicy.NEVER  # the files are a copy of what the shard makes durable
     service = StreamingService(options, None, log, on_conflict=on_conflict)
     StreamingMembership(service, lambda files: _open_store(options, log, files, clock, sync), make_shard, log)
     return service
@@ -360,11 +354,6 @@ def _archiving(make: Callable[[], Archiver], failed: str) -> Iterator[Archiver]:
         yield archiver
     finally:
         archiver.stop()
-
-
-def _refuse(failed: str, what: str) -> NoReturn:
-    """End a start that would promise what this version cannot do yet. Raises: StartError."""
-    raise StartError(f"{failed}: {what} is not supported by this version of Headrace yet")
 
 
 def _refuse_file(options: StreamingOptions) -> None:

@@ -42,7 +42,8 @@ MOST_PEERS: Final = 256
 """Servers with one bucket that are remembered; more are not heard until one of them is silent."""
 
 PROOF_S: Final = 3.0
-"""Seconds after the last proof that this server is the owner for which its services may speak."""
+"""Seconds after the last proof that this server is the owner for which its services may speak. With
+`commit: disk` they do so for `max_lag` if that is longer: without the bucket there is no proof."""
 
 _SUBJECT: Final = "$SYS.HEADRACE.BUCKET.%s.BEAT"
 _OBJECTS: Final = b".WAL."
@@ -57,6 +58,10 @@ class BucketShard(Protocol):
     @property
     def last_proof(self) -> float:
         """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
+
+    @property
+    def lag_allowed_s(self) -> float:
+        """Seconds for which the bucket may be behind what is acknowledged."""
 
     async def start(self) -> None:
         """Read what the bucket has, and begin to stand by. Raises: HeadraceError."""
@@ -194,7 +199,9 @@ class JetStreamMembership:
 
     def proven_until(self) -> int:
         shard = self._shard
-        return 0 if shard is None else round((shard.last_proof + PROOF_S) * 1e9)
+        if shard is None:
+            return 0
+        return round((shard.last_proof + max(PROOF_S, shard.lag_allowed_s)) * 1e9)
 
     def reload(self, new: Options) -> None:
         if self._shard is not None and new.jetstream is not None and new.jetstream.bucket is not None:

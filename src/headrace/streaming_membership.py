@@ -53,6 +53,10 @@ class ChannelShard(Protocol):
     def last_proof(self) -> float:
         """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
 
+    @property
+    def lag_allowed_s(self) -> float:
+        """Seconds for which the bucket may be behind what is acknowledged."""
+
     async def start(self) -> None:
         """Read what the bucket has, and begin to stand by. Raises: HeadraceError."""
 
@@ -173,10 +177,8 @@ class StreamingMembership:
         One that stands by knows nothing that could be of the past: it may always say that it lives.
         """
         if self._store is None or self._shard is None:
-            proof = asyncio.get_running_loop().time()
-        else:
-            proof = self._shard.last_proof
-        return round((proof + PROOF_S) * 1e9)
+            return round((asyncio.get_running_loop().time() + PROOF_S) * 1e9)
+        return round((self._shard.last_proof + max(PROOF_S, self._shard.lag_allowed_s)) * 1e9)
 
     def reload(self, new: Options) -> None:
         if self._shard is not None and new.streaming is not None and new.streaming.bucket is not None:

@@ -60,6 +60,7 @@ class Bucket:
         self.epoch = 0
         self.shards: list[PlayedShard] = []
         self.is_broken = False
+        self.lag_allowed_s = 0.0
 
     def shard(self, host: ShardHost, _server: str, _cluster: str, *, is_alone: bool) -> PlayedShard:
         self.shards.append(PlayedShard(self, host, is_alone))
@@ -93,6 +94,10 @@ class PlayedShard:
     def last_proof(self) -> float:
         is_proven = self.bucket.owner is self and self.is_sure
         return asyncio.get_running_loop().time() - PROOF_S if is_proven else 0.0
+
+    @property
+    def lag_allowed_s(self) -> float:
+        return self.bucket.lag_allowed_s
 
     async def settled(self) -> None:
         while self.bucket.owner is None:
@@ -498,6 +503,21 @@ def test_an_owner_that_is_not_sure_to_be_it_tells_nothing_of_what_it_knows(tmp_p
             bucket.shards[0].is_sure = True
             assert (await client.request("$JS.API.DIRECT.GET.S.s", b"")).data == b"1"
             assert (await js.stream_info("S")).state.messages == 1
+            await client.close()
+
+    run(work())
+
+
+def test_an_owner_that_may_acknowledge_first_speaks_without_a_proof_for_as_long(tmp_path: Path) -> None:
+    async def work() -> None:
+        bucket = Bucket()
+        bucket.lag_allowed_s = 1e9  # with it, a proof of the loop's beginning is enough
+        async with Cluster(tmp_path, bucket, size=1) as cluster:
+            client = await nats.connect(cluster.servers[0].url)
+            js = client.jetstream()
+            bucket.shards[0].is_sure = False
+            await js.add_stream(name="S", subjects=["s"])
+            assert (await js.publish("s", b"1")).seq == 1
             await client.close()
 
     run(work())

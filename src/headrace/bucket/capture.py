@@ -94,7 +94,7 @@ class AllHere:
 class CapturingFileSystem:
     """The files below one directory, over `inner`. What is elsewhere is handed on.
 
-    `syncs`: syncs are handed on, too; else they do nothing, since the bucket is what makes a change durable.
+    Syncs do nothing: what makes a change durable is the bucket, or the backlog.
     A change that may not be recorded raises OSError (EIO).
     """
 
@@ -105,8 +105,6 @@ class CapturingFileSystem:
         tree: Tree,
         journal: Journal,
         residence: Residence | None = None,
-        *,
-        syncs: bool = False,
     ) -> None:
         self._inner: Final = inner
         self._prefix: Final = str(directory).rstrip("/") + "/"
@@ -114,7 +112,6 @@ class CapturingFileSystem:
         self._journal: Final = journal
         self._lock: Final = journal.lock
         self._residence: Final[Residence] = residence or AllHere()
-        self._syncs: Final = syncs
         self._opened: Final[dict[int, TreeFile]] = {}
 
     def note(self, change: Change) -> None:
@@ -326,16 +323,13 @@ class CapturingFileSystem:
     # ---- syncs ------------------------------------------------------------------------------
 
     def fsync(self, handle: int) -> None:
-        if self._syncs:
-            self._inner.fsync(handle)
+        """Do nothing."""
 
     def fdatasync(self, handle: int) -> None:
-        if self._syncs:
-            self._inner.fdatasync(handle)
+        """Do nothing."""
 
     def fsync_dir(self, directory: Path) -> None:
-        if self._syncs:
-            self._inner.fsync_dir(directory)
+        """Do nothing."""
 
     def _name(self, path: Path, *, is_file: bool = True) -> str | None:
         """Return a path as the tree has it; None for what is not recorded: the directory itself, too.

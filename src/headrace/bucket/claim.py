@@ -43,29 +43,45 @@ class Claim(Struct, frozen=True):
     """A time of the loop when nobody had taken the shard from this owner."""
 
 
-async def claim(follower: WalFollower, *, writer: bytes, owner: bytes, wall_ns: Callable[[], int]) -> Claim:
+async def claim(
+    follower: WalFollower,
+    *,
+    writer: bytes,
+    owner: bytes,
+    wall_ns: Callable[[], int],
+    position: Callable[[], int] = lambda: 0,
+) -> Claim:
     """Make `writer` the owner of the shard; the follower has read everything up to its first number then.
 
     `writer` is new and random for each call: readers tell claims apart by it. `owner` is the fence's payload.
+    `position`: returns the position that the log covers as far as the follower has read it, for the fence.
 
     Raises: Overtaken if somebody was faster, which the follower has read; Behind, DamagedObject, NewerFormat;
     StoreError, with or without a fence.
     """
-    return await _Claiming(follower, writer, owner, wall_ns).run()
+    return await _Claiming(follower, writer, owner, wall_ns, position).run()
 
 
 class _Claiming:
     def __init__(
-        self, follower: WalFollower, writer: bytes, owner: bytes, wall_ns: Callable[[], int]
+        self,
+        follower: WalFollower,
+        writer: bytes,
+        owner: bytes,
+        wall_ns: Callable[[], int],
+        position: Callable[[], int],
     ) -> None:
         self._follower: Final = follower
         self._writer: Final = writer
         self._owner: Final = owner
         self._wall_ns: Final = wall_ns
+        self._position: Final = position
+        self._covered = 0
 
     async def run(self) -> Claim:
         follower = self._follower
         await follower.catch_up()
+        self._covered = self._position()
         proved_at = asyncio.get_running_loop().time()
         fence = self._made(follower.point.number + 1, follower.point.epoch + 1, Kind.FENCE)
         if await self._stands(fence) != fence:
@@ -79,9 +95,8 @@ class _Claiming:
 
     def _made(self, number: int, epoch: int, kind: Kind) -> WalObject:
         payload = self._owner if kind is Kind.FENCE else b""
-        return WalObject(
-            self._follower.keys.shard, epoch, self._writer, number, kind, self._wall_ns(), payload
-        )
+        shard = self._follower.keys.shard
+        return WalObject(shard, epoch, self._writer, number, kind, self._wall_ns(), payload, self._covered)
 
     async def _check(self, fence: WalObject) -> None:
         """Raise Behind if the fence is in a number that had been used, and its object deleted."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.bucket.journal import Journal
-    from headrace.log.port import Done, MessageLog
+    from headrace.log.port import Done, Syncable
 
 COMMIT_TIMEOUT_S: Final = 4.0
 """Seconds after which who waits for a commit is told that it failed. It may still happen then."""
@@ -65,7 +65,7 @@ class BucketCommitter:
         self._failure: str | None = None
         self._stopped = False
 
-    def request(self, log: MessageLog, done: Done) -> None:
+    def request(self, log: Syncable, done: Done) -> None:
         """Call `done` when the bucket has everything that was recorded by now, or with a StorageError when it
         has not within the timeout, or never will.
 

@@ -40,13 +40,14 @@ class Journal:
     recorded, so that both have one order.
 
     `when_first`: called with each change that is recorded while none waits, by the thread that records it.
+    `position`: that of the last change of an earlier journal, where this one goes on with it.
     """
 
-    def __init__(self, when_first: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, when_first: Callable[[], object] = lambda: None, *, position: int = 0) -> None:
         self.lock: Final = threading.RLock()
         self.when_first = when_first
-        self.position = 0
-        """The number of changes that were recorded."""
+        self.position = position
+        """The number of changes that were recorded, by this journal and those that it goes on with."""
         self.pending_bytes = 0
         """Bytes of changes that wait to be taken, about."""
         self._waiting: deque[Change] = deque()

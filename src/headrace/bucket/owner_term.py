@@ -14,8 +14,6 @@ from msgspec.structs import replace
 
 from headrace.bucket.capture import CapturingFileSystem
 from headrace.bucket.collection import Collector
-from headrace.bucket.committer import COMMIT_TIMEOUT_S, BucketCommitter
-from headrace.bucket.journal import Journal
 from headrace.bucket.owner_watch import SILENCE_S
 from headrace.bucket.snapshots import Snapshotter, Term
 from headrace.bucket.status import StandbyStatus
@@ -23,10 +21,10 @@ from headrace.bucket.told_objects import ObjectTeller
 from headrace.bucket.writer import WalWriter
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Callable, Coroutine
 
     from headrace.bucket.claim import Claim
+    from headrace.bucket.commits import Commits
     from headrace.bucket.errors import BucketError
     from headrace.bucket.manifest import Manifest
     from headrace.bucket.place import ShardPlace
@@ -52,9 +50,10 @@ class Peer(NamedTuple):
 
 
 class OwnerTerm:
-    """The parts of one term. `tell`: called when something was committed that not all were told.
+    """The parts of one term. `commits`: what acknowledged means in it; they are the term's to stop. `tell`:
+    called when something was committed that not all were told.
 
-    `tell_object`: sends a sealed object to a server (`ShardHost`). `log`: of what an operator is told.
+    `tell_object`: sends a sealed object to a server (`ShardHost`).
 
     `is_alone`: there are no peers, so nobody has to be told in the bucket that the owner lives.
     """
@@ -64,10 +63,10 @@ class OwnerTerm:
         place: ShardPlace,
         replica: Replica,
         claim: Claim,
+        commits: Commits,
         tell: Callable[[], object],
-        tell_object: Callable[[str, bytes], bool],
-        log: logging.Logger,
         *,
+        tell_object: Callable[[str, bytes], bool],
         is_alone: bool,
     ) -> None:
         self.epoch: Final = claim.epoch
@@ -82,21 +81,16 @@ class OwnerTerm:
         self._loop: Final = asyncio.get_running_loop()
         self._ended: Final[asyncio.Future[str | None]] = self._loop.create_future()
         self._tell: Final = tell
-        self._log: Final = log
-        self._shard: Final = place.keys.shard
         self._teller: Final = ObjectTeller(place.keys.shard, claim.epoch, claim.writer, tell_object)
         self._trouble_since = 0.0
         self._heard_at = self._loop.time()
-        self._refusal: asyncio.TimerHandle | None = None
-        self._is_refusing = False
-        self._last_trouble = ""
         self._seen_bytes = 0
         self._stored_bytes = 0
         self._cache: Final = replica.cache
-        self.journal: Final = Journal()
+        self._commits: Final = commits
+        self.journal: Final = commits.journal
+        self.committer: Final = commits.committer
         self.writer: Final = self._wal_writer(place, claim)
-        self.committer: Final = BucketCommitter(self.journal, proved_at=lambda: self.writer.last_proof)
-        self.journal.when_first = self.writer.kick
         replica.cache.changes = self.journal.lock
         self.files: Final[FileSystem] = CapturingFileSystem(
             place.files, place.directory, replica.tree, self.journal, replica.cache
@@ -121,7 +115,8 @@ class OwnerTerm:
             place.store,
             place.keys,
             claim,
-            self.journal,
+            self._commits.source,
+            covered=self._commits.covered,
             puts_in_flight=place.options.puts_in_flight,
             puts_per_second=place.options.puts_per_second,
             wall_ns=place.wall_ns,
@@ -150,6 +145,7 @@ class OwnerTerm:
 
     def start(self) -> None:
         """Begin to write, to take snapshots and to collect."""
+        self._commits.start(self.writer)
         self.writer.start()
         self._run(self.snapshots.run())
         self._run(self._collector.run())
@@ -171,7 +167,7 @@ class OwnerTerm:
     def lose(self, reason: str) -> None:
         """End the term at once: nothing is committed, and nobody is told that anything was."""
         self.journal.end(reason)
-        self.committer.fail(reason)
+        self._commits.fail(reason)
         self.end(reason)
 
     async def release(self) -> None:
@@ -179,19 +175,24 @@ class OwnerTerm:
 
         Raises: BucketError if it was lost meanwhile.
         """
+        await self._commits.flush()
         await self.writer.release()
+        await self._commits.settle()
 
     async def close(self) -> None:
         """Stop everything that is under way. Nothing is told any more, and no file is changed."""
         self.writer.stop()
         self.journal.end("this server does not own the shard any more")
-        self.committer.stop()
-        if self._refusal is not None:
-            self._refusal.cancel()
+        self._commits.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.is_closed.set()
+
+    @property
+    def lag_bytes(self) -> int:
+        """Bytes of changes that the bucket does not have."""
+        return self._commits.lag()[1]
 
     def heard(self, server_id: str, name: str, beat: Beat, now: float) -> None:
         """Take what another server said; those that have been silent for long are forgotten."""
@@ -205,14 +206,15 @@ class OwnerTerm:
     def shown_in(self, status: ShardStatus, now: float) -> ShardStatus:
         """Return a status with what the owner knows."""
         writer, latest = self.writer, self.snapshots.latest
+        lag_s, lag_bytes = self._commits.lag()
         trouble = self.trouble or self.snapshots.trouble or self._collector.trouble or self.cache_trouble
         return replace(
             status,
             epoch=self.epoch,
             number=writer.durable,
             snapshot=status.snapshot if latest is None else latest.number,
-            lag_s=writer.lag_s,
-            lag_bytes=self.journal.pending_bytes + writer.pending_bytes,
+            lag_s=lag_s,
+            lag_bytes=lag_bytes,
             behind=0,
             stored_bytes=self._stored_bytes,
             commits=writer.times.histogram(),
@@ -223,14 +225,14 @@ class OwnerTerm:
             ),
             trouble=trouble or status.trouble,
             trouble_s=now - self._trouble_since if self.trouble else status.trouble_s,
-            last_error=self._last_trouble or status.last_error,
+            last_error=self._commits.last_refusal or status.last_error,
         )
 
     # -- what the writer tells ------------------------------------------------------------------------
 
     def _committed(self, position: int, number: int) -> None:
         size, self._seen_bytes = self.writer.bytes - self._seen_bytes, self.writer.bytes
-        self.committer.reached(position)
+        self._commits.reached(position)
         self.snapshots.committed(position, number, size)
 
     def _confirmed(self, number: int, data: bytes) -> None:
@@ -242,25 +244,10 @@ class OwnerTerm:
         self.lose(str(error))
 
     def _note_trouble(self, reason: str | None) -> None:
-        """Take nothing more in when the bucket has not answered for long, until it does."""
         if self.trouble is None:
             self._trouble_since = self._loop.time()
         self.trouble = reason
-        if self._refusal is not None:
-            self._refusal.cancel()
-            self._refusal = None
-        if reason is not None:
-            self._refusal = self._loop.call_later(COMMIT_TIMEOUT_S, self._refuse, reason)
-        elif self._is_refusing:
-            self._is_refusing = False
-            self.journal.refuse(None)
-            seconds = self._loop.time() - self._trouble_since
-            self._log.info("Shard %s: the bucket answers again, after %.0f s", self._shard, seconds)
-
-    def _refuse(self, reason: str) -> None:
-        self._is_refusing, self._last_trouble = True, reason
-        self.journal.refuse(reason)
-        self._log.error("Shard %s: nothing is stored until the bucket answers: %s", self._shard, reason)
+        self._commits.note_trouble(reason)
 
     def _note_snapshot(self, manifest: Manifest) -> None:
         """Have local files that are in the bucket now be known for the next start, or make room."""

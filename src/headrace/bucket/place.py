@@ -1,15 +1,18 @@
 """The place of a shard, in the bucket and on this machine, and what all its parts share.
 
-Only values live here.
+Only values live here, and how what is not given is made.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from headrace.bucket.snapshots import in_thread
+from headrace.log.committer import ThreadCommitter
+from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +24,15 @@ if TYPE_CHECKING:
     from headrace.bucket.request_counts import RequestCounts
     from headrace.bucket.snapshots import Offload
     from headrace.conf.bucket_options import BucketOptions
+    from headrace.log.committer import Committer
     from headrace.log.filesystem import FileSystem
     from headrace.objects.port import AsyncObjectStore
+
+
+def syncs_on_threads() -> Committer:
+    """Return a committer for the running loop that syncs beside it."""
+    loop = asyncio.get_running_loop()
+    return ThreadCommitter.on(loop, SyncPolicy.GROUP, 0.0, lambda _: None)
 
 
 class ShardPlace(Struct, frozen=True):
@@ -50,3 +60,5 @@ class ShardPlace(Struct, frozen=True):
     """The counts of requests to `store` and `reads`."""
     offload: Offload = in_thread
     """Does work for long on another thread."""
+    syncs: Callable[[], Committer] = syncs_on_threads
+    """Makes what syncs the backlog of an owner with `commit: disk`."""

@@ -34,6 +34,12 @@ class Replica:
         self.fences: Final[set[int]] = set() if manifest is None else set(manifest.fences)
         self.owner = ""
         """The name of the owner, as the last fence says."""
+        self.position = 0
+        """The position of the owner's journal up to which the bucket has it; 0: it does not say."""
+        self.predecessor = Point()
+        """The place in the WAL in front of the last fence that was read."""
+        self.covered: Final[dict[bytes, int]] = {}
+        """The last positions that were read, by the writers that said them."""
         self._mirror: Final = Mirror(place.files, place.directory, tree, cache)
         point = Point() if manifest is None else Point(manifest.number, manifest.epoch, manifest.writer)
         self.follower: Final = WalFollower(place.store, place.keys, point, self._apply)
@@ -80,8 +86,16 @@ class Replica:
         self._mirror.close()
         self.cache.close()
 
+    def replay(self, payload: bytes) -> None:
+        """Make changes that the bucket does not have yet. Raises: DamagedObject, CacheFailed."""
+        self._mirror.apply(payload)
+
     def _apply(self, found: WalObject) -> None:
+        self.position = found.position
+        if found.position:
+            self.covered[found.writer] = found.position
         if found.kind is Kind.FENCE:
+            self.predecessor = self.point
             self.fences.add(found.number)
             self.owner = found.payload.decode("utf-8", "replace")
         else:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.bucket.claim import claim
+from headrace.bucket.commits import BucketCommits, DiskCommits
 from headrace.bucket.committer import PROVEN_S
 from headrace.bucket.directory_identity import mark_directory
 from headrace.bucket.errors import Behind, BucketError, Overtaken
 from headrace.bucket.identity import check_identity
+from headrace.bucket.inheritance import Inheritance
 from headrace.bucket.owner_term import OwnerTerm
 from headrace.bucket.owner_watch import BEAT_S, OwnerWatch
 from headrace.bucket.port import Beat
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import logging
 
     from headrace.bucket.claim import Claim
+    from headrace.bucket.commits import Commits
     from headrace.bucket.place import ShardPlace
     from headrace.bucket.port import ShardHost
 
@@ -73,6 +76,7 @@ class Shard:
         self._is_alone: Final = is_alone
         self._loop: Final = asyncio.get_running_loop()
         self._replica: Replica | None = None
+        self._inheritance: Final = Inheritance(place, log)
         self._watch = OwnerWatch(self._loop.time(), is_alone=is_alone)
         self._news: Final = asyncio.Event()
         """Something was heard or asked for: whoever stands by looks again."""
@@ -185,6 +189,8 @@ class Shard:
                 await check_identity(self._place.store, self._place.cluster)
                 replica = await self._load()
                 await replica.catch_up()  # what is there already says nothing about an owner that lives
+                await self._inheritance.judge(replica)
+                self._inheritance.check(replica)
             except HeadraceError as error:
                 await self._unload()
                 is_final = isinstance(error, (BucketError, AccessRefused, RequestRefused))
@@ -210,6 +216,7 @@ class Shard:
 
     async def _load(self) -> Replica:
         self._replica = replica = await Replica.load(self._place)
+        await self._inheritance.read()
         return replica
 
     async def _unload(self) -> None:
@@ -271,17 +278,20 @@ class Shard:
         told = self._told if self._told > replica.point.number and not is_due else None
         if (is_due or not self._has_all(replica)) and await replica.catch_up(told):
             self._note_progress(replica)
+        await self._inheritance.judge(replica)
         if watch.due is None or watch.due > self._loop.time():
             self._settled.set()
             return None
         self.role = Role.CLAIMING
-        epoch = replica.point.epoch
+        epoch, writer = replica.point.epoch, self._place.random.randbytes(WRITER_BYTES)
         try:
+            await self._inheritance.announce(replica, writer)
             return await claim(
                 replica.follower,
-                writer=self._place.random.randbytes(WRITER_BYTES),
+                writer=writer,
                 owner=self._place.owner.encode(),
                 wall_ns=self._place.wall_ns,
+                position=lambda: replica.position if self._inheritance.is_late else 0,
             )
         except Overtaken as error:
             self._log.info("%s", error)
@@ -338,13 +348,20 @@ class Shard:
         assert replica is not None, "it was claimed with it"
         self.role = Role.CLAIMING
         self._last_writer = claimed.writer
+        try:
+            commits = await self._commits(replica, claimed)
+        except HeadraceError as error:
+            self._complain(error)
+            self._watch.overtaken(self._loop.time())
+            await self._wait(LOOK_S)
+            return
         term = self._term = OwnerTerm(
             self._place,
             replica,
             claimed,
+            commits,
             self._tell,
-            self._host.tell_object,
-            self._log,
+            tell_object=self._host.tell_object,
             is_alone=self._is_alone,
         )
         term.start()
@@ -357,6 +374,14 @@ class Shard:
             self._term = None
             self.role = Role.STANDBY
             await term.close()
+
+    async def _commits(self, replica: Replica, claimed: Claim) -> Commits:
+        """Return what acknowledged means in a term. Raises: BucketError."""
+        place, covered = self._place, replica.position
+        backlog = await self._inheritance.resume(replica, claimed)
+        if backlog is None:
+            return BucketCommits(place.keys.shard, self._log)
+        return DiskCommits(backlog, covered, place)
 
     async def _serve(self, term: OwnerTerm) -> None:
         try:
@@ -388,12 +413,24 @@ class Shard:
             self._log.error("Shard %s: %s", self._place.keys.shard, error)
         except TimeoutError:
             self._log.error(
-                "Shard %s: given up without the bucket, which does not answer: %s",
+                "Shard %s: given up without the bucket, which does not answer: %s%s",
                 self._place.keys.shard,
                 term.trouble,
+                self._kept(term),
             )
         else:
             self._host.tell(Beat(False, term.epoch, term.writer.durable))
+
+    def _kept(self, term: OwnerTerm) -> str:
+        """Say what waits on this disk for the next start; "" with `commit: bucket`."""
+        if not self._inheritance.is_late:
+            return ""
+        return f"; {term.lag_bytes} bytes that were acknowledged wait on this disk for the next start"
+
+    @property
+    def lag_allowed_s(self) -> float:
+        """Seconds for which the bucket may be behind what is acknowledged; 0.0 with `commit: bucket`."""
+        return self._place.options.max_lag if self._inheritance.is_late else 0.0
 
     @property
     def last_proof(self) -> float:

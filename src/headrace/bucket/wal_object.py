@@ -6,7 +6,11 @@ The layout, with numbers in little-endian order:
   reader can tell an object of a later version from a damaged one;
 - version (2 bytes), kind (1), length of the shard's name (1), epoch (8), number (8), time (8), length of the
   payload (8), writer (16);
+- of version 2, the position (8);
 - the shard's name, the payload.
+
+An object is of version 2 if it says a position, which an owner needs that acknowledges before the bucket has
+what it acknowledged (`commit: disk`); else of version 1.
 
 Never lives here: what a payload means, or which objects a reader believes (`follower`).
 """
@@ -25,8 +29,8 @@ from headrace.engine.records import crc32c
 if TYPE_CHECKING:
     from typing import Self
 
-VERSION: Final = 1
-"""The version of the format that is written, and the latest that is read."""
+VERSION: Final = 2
+"""The latest version of the format, of objects that say a position; without one they are of version 1."""
 
 WRITER_BYTES: Final = 16
 """Length of a writer: random bytes, new for each claim of a shard."""
@@ -35,6 +39,7 @@ _MAGIC: Final = b"HRwl"
 _LEAD: Final = struct.Struct("<4sI")
 _HEAD: Final = struct.Struct("<HBBQQqQ16s")
 _FIXED: Final = _LEAD.size + _HEAD.size
+_POSITION: Final = struct.Struct("<Q")
 
 
 class Kind(IntEnum):
@@ -60,12 +65,14 @@ class WalObject(Struct, frozen=True):
     time_ns: int
     """Nanoseconds since 1970 UTC by the writer's clock. Only restoring as of a time relies on it."""
     payload: bytes = b""
+    position: int = 0
+    """The position up to which the log has the owner's journal, with this object; 0: it is not said."""
 
     def pack(self) -> bytes:
         """Return the bytes of the object; the payload is copied once."""
         name = self.shard.encode()
         head = _HEAD.pack(
-            VERSION,
+            VERSION if self.position else 1,
             self.kind,
             len(name),
             self.epoch,
@@ -74,6 +81,8 @@ class WalObject(Struct, frozen=True):
             len(self.payload),
             self.writer,
         )
+        if self.position:
+            head += _POSITION.pack(self.position)
         checksum = crc32c(self.payload, crc32c(head + name))
         return b"".join((_LEAD.pack(_MAGIC, checksum), head, name, self.payload))
 
@@ -97,12 +106,14 @@ class WalObject(Struct, frozen=True):
         if len(data) < _FIXED:
             raise DamagedObject(f"{what} is cut off")
         version, kind, length, epoch, own_number, time_ns, size, writer = _HEAD.unpack_from(data, _LEAD.size)
-        if version != VERSION or kind not in _KINDS or len(data) != _FIXED + length + size:
+        fixed = _FIXED if version == 1 else _FIXED + _POSITION.size
+        if not version or kind not in _KINDS or len(data) != fixed + length + size:
             raise DamagedObject(f"{what}: its head is wrong")
-        name = data[_FIXED : _FIXED + length]
+        (position,) = (0,) if version == 1 else _POSITION.unpack_from(data, _FIXED)
+        name = data[fixed : fixed + length]
         if name != shard.encode() or own_number != number:
             raise DamagedObject(f"{what} says that it is object {own_number} of shard {name!r}")
-        return cls(shard, epoch, writer, number, Kind(kind), time_ns, data[_FIXED + length :])
+        return cls(shard, epoch, writer, number, Kind(kind), time_ns, data[fixed + length :], position)
 
 
 _KINDS: Final = frozenset(Kind)

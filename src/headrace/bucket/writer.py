@@ -55,7 +55,10 @@ class ChangeSource(Protocol):
     """The source of what is to be committed."""
 
     def take(self, most_bytes: int) -> TakenChanges | None:
-        """Take changes for one object, about so many bytes; None: there are none."""
+        """Take changes for one object, about so many bytes; None: there are none.
+
+        Raises: BucketError if they are lost; then nothing can be committed any more.
+        """
 
 
 class _Put:
@@ -84,7 +87,8 @@ class WalWriter:
     - `lost(error)`: the shard is another's, or cannot be written any more. It is the last call;
     - `trouble(reason)`: requests fail and are sent again; with None: they do not fail any more.
 
-    `jitter` returns random numbers from 0 to 1, `wall_ns` nanoseconds since 1970.
+    `jitter` returns random numbers from 0 to 1, `wall_ns` nanoseconds since 1970. `covered`: the position of
+    the source that the log covers already, where objects are to say it (`WalObject.position`); else None.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class WalWriter:
         puts_in_flight: int = 4,
         puts_per_second: float = 50.0,
         burst: int = 200,
+        covered: int | None = None,
         wall_ns: Callable[[], int],
         jitter: Callable[[], float],
         committed: Callable[[int, int], object],
@@ -117,14 +122,13 @@ class WalWriter:
         """Puts that failed and were sent again."""
         self.times: Final = CommitTimes()
         """Times from the first change of an object until it is durable."""
-        self.last_s = 0.0
-        """The last of these times, in seconds."""
         self._store: Final = store
         self._keys: Final = keys
         self._claim: Final = claim
         self._source: Final = source
         self._budget: Final = PutBudget(puts_per_second, burst)
         self._distance: Final = PutDistance(min(puts_in_flight, MOST_IN_FLIGHT))
+        self._covered = covered
         self._wall_ns: Final = wall_ns
         self._jitter: Final = jitter
         self._committed: Final = committed
@@ -316,7 +320,11 @@ class WalWriter:
         if self._is_at_milestone():
             self._begin(Kind.COMMIT, b"", None, now)
             return
-        taken = None if since is None else self._source.take(LARGEST_PAYLOAD)
+        try:
+            taken = None if since is None else self._source.take(LARGEST_PAYLOAD)
+        except BucketError as error:
+            self._lose(error)
+            return
         if taken is not None and since is not None:
             self._begin(Kind.COMMIT, taken.payload, taken.position, since)
             self._news_since = now
@@ -328,7 +336,18 @@ class WalWriter:
 
     def _begin(self, kind: Kind, payload: bytes, position: int | None, since: float) -> None:
         claim, number, now = self._claim, self.next_number, self._loop.time()
-        made = WalObject(self._keys.shard, claim.epoch, claim.writer, number, kind, self._wall_ns(), payload)
+        if position is not None and self._covered is not None:
+            self._covered = position
+        made = WalObject(
+            self._keys.shard,
+            claim.epoch,
+            claim.writer,
+            number,
+            kind,
+            self._wall_ns(),
+            payload,
+            self._covered or 0,
+        )
         put = _Put(made, position, since, now)
         self.next_number += 1
         self._distance.begin(now)
@@ -394,8 +413,7 @@ class WalWriter:
             _settle(self._released, None)
             self._finish(BucketError(f"shard {self._keys.shard} was released"))
         elif put.position is not None:
-            self.last_s = self._loop.time() - put.since
-            self.times.add(self.last_s)
+            self.times.add(self._loop.time() - put.since)
             self._committed(put.position, put.number)
         if put.kind is Kind.COMMIT:
             self._confirmed(put.number, put.data)

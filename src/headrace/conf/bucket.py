@@ -57,6 +57,8 @@ _NEEDS: Final = {
 """Credentials that mean nothing without others."""
 _WAYS_INTO_AZURE: Final = ("account_key", "sas_key", "client_secret")
 _NOT_IN_PREFIX: Final = re.compile(r"[\x00-\x1f\x7f?#%*\\]")
+PAUSES_IN_LAG: Final = 4
+"""Pauses between two puts that `max_lag` must have room for: else publications are refused for no fault."""
 _MOST_URL: Final = 512
 """Characters of a URL: keys of objects, which stand behind it, may have 1024."""
 
@@ -81,10 +83,18 @@ def bucket(binder: Binder, entry: Entry) -> BucketOptions | UnsetType:
     if len(binder.problems) > before or url is UNSET:
         return UNSET
     values = cast("dict[str, Any]", {**values_of(bound, BucketOptions), "url": url})
+    made = BucketOptions(**values)
+    if made.commit == "disk" and made.max_lag < PAUSES_IN_LAG / made.puts_per_second:
+        binder.problem(
+            f"max_lag {made.max_lag:g}s is less than puts_per_second {made.puts_per_second:g} can keep: "
+            f"{PAUSES_IN_LAG} ÷ puts_per_second, {PAUSES_IN_LAG / made.puts_per_second:g}s",
+            bound.positions.get("max_lag", entry.position),
+        )
+        return UNSET
     if values.get("max_lag") and values.get("commit", "bucket") == "bucket":
         why = "with commit: bucket what is acknowledged is in the bucket"
         binder.problems.warn(f"max_lag has no effect: {why}", bound.positions["max_lag"])
-    return BucketOptions(**values)
+    return made
 
 
 def credentials(binder: Binder, entry: Entry) -> BucketCredentials | UnsetType:

@@ -53,7 +53,9 @@ class BucketOptions(Keyed, frozen=True):
         "bucket", "What acknowledged means: `bucket`: it is there; `disk`: it is on this machine, and follows"
     )
     max_lag: float = key(
-        1.0, "With `commit: disk`: how far the bucket may be behind before `/healthz` says so"
+        10.0,
+        "With `commit: disk`: how far the bucket may be behind what was acknowledged, which the loss of the "
+        "machine may take; beyond it publications are refused, and `/healthz` says so",
     )
     puts_in_flight: int = key(4, f"Puts that may be under way at once, up to {MOST_PUTS_IN_FLIGHT}")
     puts_per_second: float = key(

@@ -1,4 +1,4 @@
-"""Captured files under the promise of the disk: syncs on threads, room that is reserved, marks."""
+"""Captured files of logs that sync: syncs on threads, room that is reserved, marks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.captured import ROOT, Owner, Standby, recorded_image, shown
-from headrace.bucket.capture import CapturingFileSystem
 from headrace.bucket.changes import Truncate, Write, decode
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import Limits, NewMessage, SyncPolicy
@@ -24,11 +23,7 @@ NAMES = [b"a", b"b", b"c"]
 
 
 class Disk(Owner):
-    """A store whose changes are recorded and synced. It may be closed and opened again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.files = CapturingFileSystem(self.inner, ROOT, self.tree, self.journal, syncs=True)
+    """A store whose changes are recorded. It may be closed and opened again."""
 
     def open(self) -> FileStore:
         return FileStore(ROOT / "store", filesystem=self.files, segment_bytes=4096)

@@ -79,10 +79,10 @@ def test_bytes_behind_the_end_are_noticed() -> None:
 
 
 def test_later_format_is_told_from_damage() -> None:
-    with pytest.raises(NewerFormat, match=r"object 41 of shard js .* \(format 2\)"):
-        WalObject.unpack(packed_with(8, b"\2\0"), "js", 41)
-    with pytest.raises(NewerFormat, match="format 2"):  # whose head may have any form
-        WalObject.unpack(packed_with(8, b"", b"HRwl    \2\0"), "js", 41)
+    with pytest.raises(NewerFormat, match=r"object 41 of shard js .* \(format 3\)"):
+        WalObject.unpack(packed_with(8, b"\3\0"), "js", 41)
+    with pytest.raises(NewerFormat, match="format 3"):  # whose head may have any form
+        WalObject.unpack(packed_with(8, b"", b"HRwl    \3\0"), "js", 41)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from headrace import Options, Server, app
 from headrace.client import stan
 from headrace.conf import streaming_options as conf
-from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.streaming_options import NATSServerOptions
 from headrace.errors import StartError
@@ -119,33 +118,6 @@ def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: lo
         StartError, match=r"^JetStream cannot be here: streaming uses a NATS server elsewhere$"
     ):
         asyncio.run(app.serve(app.Process(both, handler)))
-
-
-@pytest.mark.parametrize(
-    ("options", "failed"),
-    [
-        (
-            Options(jetstream=JetStreamOptions(bucket=BucketOptions("s3://b/p", commit="disk"))),
-            "Can't start JetStream: bucket: commit: disk",
-        ),
-        (
-            Options(
-                streaming=conf.StreamingOptions(
-                    store_type="FILE", directory="unused", bucket=BucketOptions("s3://b/p", commit="disk")
-                )
-            ),
-            "STREAM: Failed to start: bucket: commit: disk",
-        ),
-    ],
-)
-def test_promise_that_cannot_be_kept_ends_the_start(options: Options, failed: str) -> None:
-    async def use() -> None:
-        with app.stored_services(options, pytest.fail):
-            pytest.fail("the server runs without the bucket that it was given")
-
-    with pytest.raises(StartError) as raised:
-        asyncio.run(use())
-    assert str(raised.value) == f"{failed} is not supported by this version of Headrace yet"
 
 
 def test_a_store_is_converted_to_the_cipher_that_is_configured(

@@ -67,7 +67,7 @@ def test_there_is_none_unless_it_is_asked_for() -> None:
 
 def test_values_of_the_block(tmp_path: Path) -> None:
     found = of_streams(
-        ' { url: "s3://b/p", commit: disk, max_lag: "250ms", puts_in_flight: 16, puts_per_second: 2.5,'
+        ' { url: "s3://b/p", commit: disk, max_lag: "2500ms", puts_in_flight: 16, puts_per_second: 2.5,'
         ' cache_bytes: "10G", history: "24h", endpoint: "https://minio.example:9000", region: eu-west-1,'
         ' path_style: false, server_side_encryption: "aws:kms", kms_key_id: "alias/k",'
         ' credentials { access_key_id: AK, secret_access_key: "s", session_token: "t" } }'
@@ -75,7 +75,7 @@ def test_values_of_the_block(tmp_path: Path) -> None:
     assert found == BucketOptions(
         "s3://b/p",
         commit="disk",
-        max_lag=0.25,
+        max_lag=2.5,
         puts_in_flight=16,
         puts_per_second=2.5,
         cache_bytes=10 << 30,

@@ -184,6 +184,12 @@ def test_bucket_that_follows_may_be_so_far_behind(lag: float, code: int) -> None
         )
 
 
+@pytest.mark.parametrize(("since", "code"), [(0.5, 200), (1.0, 200), (1.01, 503)])
+def test_bucket_that_follows_may_be_away_for_so_long(since: float, code: int) -> None:
+    late = replace(OWNER, commit="disk", trouble="503 SlowDown", trouble_s=since)
+    assert healthz(source(JetStream=late), {})[0] == code
+
+
 def test_lag_of_a_commit_to_the_bucket_is_no_problem() -> None:
     """Who waits for it is not acknowledged yet: only requests that fail are a reason."""
     given: dict[str, Any] = healthz(source(JetStream=replace(OWNER, lag_s=90.0)), {})[1]
