@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 from headrace.cli import flags, jetstream, streaming
 from headrace.cli.arguments import FlagKind
 from headrace.cli.names import PROGRAM
+from headrace.cli.tree import parser_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from headrace.cli.command_rows import CommandRow
     from headrace.cli.streaming import StreamingCommand
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -70,13 +72,15 @@ def parser(program: str) -> argparse.ArgumentParser:
 
 def _whole() -> argparse.ArgumentParser:
     """All commands as one parser, which only describes: no arguments are read by it."""
-    from headrace.cli.main import COMMANDS
+    from headrace.cli.main import COMMANDS, ClientWord
 
     whole = argparse.ArgumentParser(prog=PROGRAM)
     whole.add_argument("-v", "--version", action="store_true", help="Show the version")
     commands = whole.add_subparsers()
     for name, command in COMMANDS.items():
-        if name in _SERVERS or name in _REGISTRIES:
+        if isinstance(command, ClientWord):
+            _add_rows(commands, rows_of(command.module), command.summary, place=0)
+        elif name in _SERVERS or name in _REGISTRIES:
             found = commands.add_parser(name, help=command.summary, add_help=False)
             if name in _SERVERS:
                 _add_server_flags(found, streaming=name == "streaming")
@@ -85,6 +89,20 @@ def _whole() -> argparse.ArgumentParser:
         else:
             _add(commands, name, command.summary, import_module(command.module).parser(PROGRAM))
     return whole
+
+
+def _add_rows(commands: Subparsers, rows: Sequence[CommandRow], summary: str, *, place: int) -> None:
+    """Add the commands of a word of the client; `place` is which of their words."""
+    shown = [row for row in rows if not row.only_as_nats]
+    for name in dict.fromkeys(row.words[place] for row in shown):
+        here = [row for row in shown if row.words[place] == name]
+        ended = [row for row in here if len(row.words) == place + 1]
+        below = [row for row in here if len(row.words) > place + 1]
+        if not below:
+            _add(commands, name, ended[0].summary, parser_of(ended[0], PROGRAM))
+            continue
+        found = commands.add_parser(name, help=summary, description=summary, add_help=False)
+        _add_rows(found.add_subparsers(), below, summary, place=place + 1)
 
 
 def _add_commands(commands: Subparsers, registry: Mapping[str, StreamingCommand]) -> None:
@@ -129,7 +147,7 @@ def _complete_paths(action: argparse.Action) -> None:
     """Let shells complete paths where an argument is one."""
     import shtab
 
-    if action.dest in _DIRECTORIES or action.metavar == "dir":
+    if action.dest in _DIRECTORIES or action.metavar in ("DIR", "dir"):
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]  # shtab's way
     elif action.dest in _FILES or action.metavar in ("FILE", "file") or action.type is Path:
         action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 Here lives the registry of commands. Never lives here: what a command does; its module is loaded only when
 it is called, so a command costs the others nothing.
 
-To add a command: a row in `COMMANDS`.
+To add a word of the client: a line in `COMMANDS`, a `ClientWord` whose module has the rows of its commands.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ import os
 import select
 import signal
 import sys
+from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from msgspec import Struct
 
-from headrace.cli.names import DROP_IN, PROGRAM, STREAMING_DROP_IN, program_name, version_line
+from headrace.cli.names import (
+    CLIENT_DROP_IN,
+    DROP_IN,
+    PROGRAM,
+    STREAMING_DROP_IN,
+    program_name,
+    version_line,
+)
 from headrace.interruption import SIGNALLED, Interrupted, end_starts, terminate_as_interrupt
 
 if TYPE_CHECKING:
@@ -25,6 +33,14 @@ if TYPE_CHECKING:
 
 _WRONG_USE: Final = 2
 _INTERRUPTED: Final = SIGNALLED + signal.SIGINT
+
+
+class CommandGroup(Enum):
+    """The groups of commands in the help."""
+
+    RUN = "Run"
+    TALK = "Talk"
+    LOOK_AFTER = "Look after"
 
 
 class Command(Struct, frozen=True):
@@ -35,10 +51,37 @@ class Command(Struct, frozen=True):
     module: str
     summary: str
 
+    @property
+    def group(self) -> CommandGroup:
+        return CommandGroup.RUN
+
     def run(self, arguments: Sequence[str], program: str) -> int:
         code: int = import_module(self.module).run(arguments, program)
         return code
 
+
+class ClientWord(Command, frozen=True):
+    """A word of the client: its module has the rows of its commands, `ROWS` (`command_rows`).
+
+    `aliases` are shorter names, those of the tool `nats`.
+    """
+
+    place: CommandGroup
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> CommandGroup:
+        return self.place
+
+    def run(self, arguments: Sequence[str], program: str) -> int:
+        from headrace.cli import tree
+
+        rows = tree.rows_of(self.module)
+        return tree.run(rows[0].words[0], rows, arguments, program, is_nats=program == CLIENT_DROP_IN)
+
+
+_ROWS: Final = "headrace.cli.client.rows"
+_TALK, _LOOK_AFTER = CommandGroup.TALK, CommandGroup.LOOK_AFTER
 
 _DROP_INS: Final = {DROP_IN: "serve", STREAMING_DROP_IN: "streaming"}
 
@@ -57,6 +100,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
     "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
+    "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
 }
 
 
@@ -77,20 +121,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         is_named = arguments[:1] == [meant]
         return COMMANDS[meant].run(arguments[1:] if is_named else arguments, program)
     if not arguments:
-        print(_help(), file=sys.stderr)
+        print(_help(program), file=sys.stderr)
         return _WRONG_USE
+    if arguments[0] in _ABOUT:
+        print(version_line(program) if "v" in arguments[0] else _help(program))
+        return 0
+    return _run(program, arguments)
+
+
+_ABOUT: Final = ("-v", "-version", "--version", "version", "-h", "-help", "--help", "help")
+
+
+def _run(program: str, arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name; return the exit code."""
     name, *rest = arguments
-    command = COMMANDS.get(name)
-    if command is not None:
-        return command.run(rest, program)
-    if name in ("-v", "-version", "--version", "version"):
-        print(version_line(program))
-        return 0
-    if name in ("-h", "-help", "--help", "help"):
-        print(_help())
-        return 0
-    print(f"{PROGRAM}: unknown {_kind(name)} {name!r}; {_advice(name)}", file=sys.stderr)
-    return _WRONG_USE
+    if name.startswith("-"):
+        name, rest = _behind_flags(arguments)
+    command = _commands(program).get(name) or _of_alias(name)
+    if command is None or (name != arguments[0] and not isinstance(command, ClientWord)):
+        print(f"{program}: unknown {_kind(arguments[0])} {name!r}; {_advice(name)}", file=sys.stderr)
+        return _WRONG_USE
+    meant = None if isinstance(command, ClientWord) else _near_miss(name, rest)
+    if meant is not None:
+        print(f"{program}: unknown command '{name} {rest[0]}'; did you mean {meant!r}?", file=sys.stderr)
+        return _WRONG_USE
+    return command.run(rest, program)
 
 
 def _be_process(argv: Sequence[str]) -> NoReturn:
@@ -136,6 +191,41 @@ def _is_unread(stream: TextIO) -> bool:
     return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
+def _commands(program: str) -> dict[str, Command]:
+    """The commands of the program under its name: `nats` has those of the client."""
+    if program != CLIENT_DROP_IN:
+        return COMMANDS
+    return {name: command for name, command in COMMANDS.items() if isinstance(command, ClientWord)}
+
+
+def _of_alias(name: str) -> Command | None:
+    words = (command for command in COMMANDS.values() if isinstance(command, ClientWord))
+    return next((word for word in words if name in word.aliases), None)
+
+
+def _behind_flags(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The word behind flags of every command, and the other arguments with these flags among them."""
+    from headrace.cli.tree import leading
+
+    end = leading(arguments)
+    if end == 0 or end == len(arguments):
+        return arguments[0], list(arguments[1:])
+    return arguments[end], [*arguments[:end], *arguments[end + 1 :]]
+
+
+_NEAR: Final = ("serve", "streaming", "config")
+"""Commands that are taken for one of the client: `near_misses`."""
+
+
+def _near_miss(name: str, arguments: Sequence[str]) -> str | None:
+    """The command of the client that is meant by the arguments of one that runs a server."""
+    if name not in _NEAR or not arguments or arguments[0].startswith("-"):
+        return None
+    from headrace.cli.near_misses import meant_elsewhere
+
+    return meant_elsewhere(name, arguments[0])
+
+
 def _kind(name: str) -> str:
     return "flag" if name.startswith("-") else "command"
 
@@ -149,10 +239,17 @@ def _advice(name: str) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
 
 
-def _help() -> str:
-    lines = [f"Usage: {PROGRAM} <command> [options]", "", "Commands:"]
+def _help(program: str) -> str:
+    from headrace.cli.tree import help_of_shared_flags
+
+    commands = _commands(program)
+    lines = [f"Usage: {program} <command> [options]"]
     width = max(map(len, COMMANDS))
-    lines += [f"  {name:<{width}} {command.summary}" for name, command in COMMANDS.items()]
+    for group in CommandGroup:
+        here = {name: command for name, command in commands.items() if command.group is group}
+        if here:
+            lines += ["", f"{group.value}:"]
+            lines += [f"  {name:<{width}} {command.summary}" for name, command in here.items()]
     lines += ["", "Options:", "  -h, --help     Show this text", "  -v, --version  Show the version"]
-    lines += ["", f"'{PROGRAM} <command> --help' explains a command."]
+    lines += ["", *help_of_shared_flags(), "", f"'{program} <command> --help' explains a command."]
     return "\n".join(lines)

@@ -19,11 +19,14 @@ DROP_IN: Final = "nats-server"
 STREAMING_DROP_IN: Final = "nats-streaming-server"
 """A link or script of this name takes the flags of `headrace streaming` directly."""
 
+CLIENT_DROP_IN: Final = "nats"
+"""A link of this name takes the commands of the client directly, as scripts for that tool call them."""
+
 
 def program_name(argv0: str) -> str:
-    """The name to use in messages: that of a server we stand for if started as one, else `headrace`."""
+    """The name to use in messages: that of a program we stand for if started as one, else `headrace`."""
     name = os.path.basename(argv0)
-    return name if name in (DROP_IN, STREAMING_DROP_IN) else PROGRAM
+    return name if name in (DROP_IN, STREAMING_DROP_IN, CLIENT_DROP_IN) else PROGRAM
 
 
 def version_line(program: str) -> str:

@@ -15,29 +15,28 @@ if TYPE_CHECKING:
 LINE_EVERY: Final = 2.0
 """Seconds between lines where there is no terminal."""
 
+BAR_AFTER: Final = 0.5
+"""Seconds of work before there is a bar: what draws it takes a tenth of one to load."""
+
 
 class ProgressBars:
     """The progress bar of one command.
 
-    `show(done, total)` as often as one likes; the first bar appears with the first call.
+    `show(done, total)` as often as one likes; the bar appears once the work has taken half a second.
 
     `what` is said of it, such as `merging orders`; `unit` is that of the number beside it.
     """
 
-    def __init__(self, what: str, *, unit: str) -> None:
+    def __init__(self, what: str, *, unit: str, is_shown: bool = True) -> None:
         self._what = what
+        self._is_shown = is_shown
         self._unit = unit
         self._bars: Any = None
         self._task: Any = None
         self._started = self._shown = time.monotonic()
+        self._may_have_bar = is_shown and sys.stderr.isatty()
 
     def __enter__(self) -> ProgressBars:
-        if sys.stderr.isatty():
-            try:
-                self._bars = self._bar()
-            except ImportError:  # rich is not among the packages a server needs
-                return self
-            self._bars.start()
         return self
 
     def __exit__(
@@ -45,6 +44,14 @@ class ProgressBars:
     ) -> None:
         if self._bars is not None:
             self._bars.stop()
+
+    def _begin(self) -> None:
+        self._may_have_bar = False
+        try:
+            self._bars = self._bar()
+        except ImportError:  # rich is not among the packages a server needs
+            return
+        self._bars.start()
 
     def _bar(self) -> Any:
         from rich.console import Console
@@ -66,6 +73,8 @@ class ProgressBars:
         `count`: how many of the unit, where `done` is something else; `place`: where it is now.
         """
         now = time.monotonic()
+        if self._may_have_bar and now - self._started >= BAR_AFTER:
+            self._begin()
         number = done if count is None else count
         rate = number / max(now - self._started, 1e-9)
         words = f"{self._what} {place}".rstrip()
@@ -75,7 +84,7 @@ class ProgressBars:
             self._bars.update(
                 self._task, description=words, completed=done, total=total, count=number, rate=rate
             )
-        elif now - self._shown >= LINE_EVERY:
+        elif self._is_shown and now - self._shown >= LINE_EVERY:
             self._shown = now
             share = 100 * done // max(total, 1)
             line = f"  {words}: {number:,} {self._unit}, {share} %, {rate:,.0f}/s"

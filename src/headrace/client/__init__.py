@@ -8,6 +8,7 @@ In reading order:
   outage.
 - `blocking`: the blocking client, over a machine and `transport` (a socket with time limits), which
   `handshake` opens. `headrace.attached` is the same over asyncio.
+- `reconnecting`: a connection that comes back after outages; `system`: one request, the answers of many.
 - Over `blocking`: `inbox` (answers of several messages) and `jetstream_api`, by which `jetstream` and
   `replay` read ranges of streams and of stored channels, as columns;
   `pipeline` (many unacknowledged messages, through outages) with `core_publish`, `jetstream_publish` and

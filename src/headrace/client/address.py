@@ -7,16 +7,17 @@ and how a nonce is signed, is `headrace.protocol.user_seeds`.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from headrace import limits
 from headrace.client.errors import AddressError, CredentialsError
-from headrace.protocol.user_seeds import SeedError, find_seed, read_credentials
 from headrace.structures import Discreet
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFAULT_URL: Final = f"nats://127.0.0.1:{limits.DEFAULT_PORT}"
 _SCHEMES: Final = ("nats", "tls")
@@ -94,8 +95,15 @@ def _without_userinfo(url: str) -> str:
 
 def read_credentials_file(path: str | Path) -> Credentials:
     """The JWT and the seed of a `.creds` file. Raises: CredentialsError, never showing a secret."""
+    return credentials_of(_text(path), str(path))
+
+
+def credentials_of(text: str, where: str) -> Credentials:
+    """The JWT and the seed in the text of a credentials file. Raises: CredentialsError naming `where`."""
+    from headrace.protocol.user_seeds import SeedError, read_credentials
+
     try:
-        jwt, seed = read_credentials(_text(path), str(path))
+        jwt, seed = read_credentials(text, where)
     except SeedError as error:
         raise CredentialsError(str(error)) from None
     return Credentials(jwt=jwt, seed=seed)
@@ -103,13 +111,22 @@ def read_credentials_file(path: str | Path) -> Credentials:
 
 def read_seed_file(path: str | Path) -> Credentials:
     """The seed in a file with nothing else but comments. Raises: CredentialsError, never showing a secret."""
+    return seed_of(_text(path), str(path))
+
+
+def seed_of(text: str, where: str) -> Credentials:
+    """The seed in a text with nothing else but comments. Raises: CredentialsError naming `where`."""
+    from headrace.protocol.user_seeds import SeedError, find_seed
+
     try:
-        return Credentials(seed=find_seed(_text(path), str(path)))
+        return Credentials(seed=find_seed(text, where))
     except SeedError as error:
         raise CredentialsError(str(error)) from None
 
 
 def _text(path: str | Path) -> str:
+    from pathlib import Path
+
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except OSError as error:

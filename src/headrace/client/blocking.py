@@ -13,9 +13,9 @@ off by the server as a slow consumer, which shows here as `ConnectionLostError` 
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct, field
 
@@ -31,6 +31,7 @@ from headrace.client.handshake import open_connection
 from headrace.client.headers import STATUS, Headers, encode_headers, parse_headers
 from headrace.client.machine import ConnectionClosed, ErrorReported
 from headrace.client.options import ConnectOptions, resolve_addresses
+from headrace.client.subscriptions import SubscriptionTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,13 +75,13 @@ class Connection:
         self._options = options
         self._stream = opening.stream
         self._machine = opening.machine
-        self._next_sid = 1
+        self._subscriptions = SubscriptionTable()
         self._error: ClientError | None = None
         self._closed = False
         self._set_aside = MessageBatch()
         self._note_events()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -105,7 +106,7 @@ class Connection:
 
     def new_inbox(self) -> bytes:
         """Return a reply subject that no other client has."""
-        return f"{self._options.inbox_prefix}.{secrets.token_hex(11)}".encode()
+        return f"{self._options.inbox_prefix}.{os.urandom(11).hex()}".encode()
 
     def publish(
         self,
@@ -129,13 +130,14 @@ class Connection:
 
     def subscribe(self, subject: str | bytes, queue: str | bytes | None = None) -> bytes:
         """Ask for the messages of a subject; gives the sid. `flush` proves that the server knows of it."""
-        sid = self._new_sid()
-        self._machine.send(encode_sub(_raw(subject), sid, None if queue is None else _raw(queue)))
+        number, frame = self._subscriptions.add(_raw(subject), None if queue is None else _raw(queue))
+        self._machine.send(frame)
         self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
-        return sid
+        return b"%d" % number
 
     def unsubscribe(self, sid: bytes, max_messages: int | None = None) -> None:
         """End a subscription, now or once it has had `max_messages` in all."""
+        self._subscriptions.remove(int(sid))
         self._machine.send(encode_unsub(sid, max_messages))
         self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
 
@@ -203,15 +205,20 @@ class Connection:
         """
         inbox = self.new_inbox()
         deadline = time.monotonic() + timeout
+        trace = self._options.trace
         frame = self._frame(subject, data, inbox, headers)
         self._raise_error()
-        sid = self._new_sid()
+        sid = b"%d" % self._subscriptions.next_sid()
         # One write: at each the server would wake up.
         self._machine.send(encode_sub(inbox, sid) + encode_unsub(sid, 1) + frame)
         self._write_below(1, deadline)
+        if trace is not None:
+            trace(f"> {_text(subject)}", data)
         while True:
             answer = self._set_aside_all_but(sid)
             if answer is not None:
+                if trace is not None:
+                    trace(f"< {_text(subject)}", answer.data)
                 if answer.headers.get(STATUS) == [_NO_RESPONDERS]:
                     raise NoRespondersError(f"nobody is subscribed to {_text(subject)!r}")
                 return answer
@@ -250,11 +257,6 @@ class Connection:
             self._closed = True
             self._error = ConnectionLostError("the connection was closed by this program")
             self._stream.close()
-
-    def _new_sid(self) -> bytes:
-        sid = b"%d" % self._next_sid
-        self._next_sid += 1
-        return sid
 
     def _frame(
         self,

@@ -20,6 +20,10 @@ class CredentialsError(ClientError, ValueError):
     """A credentials file, a seed or a context that cannot be used; the text never shows a secret."""
 
 
+class ContextMissingError(CredentialsError):
+    """A context of this name is not there."""
+
+
 class TLSFileError(ClientError):
     """A file of certificates, or the key of one, that cannot be used; `path` is the file."""
 
@@ -76,6 +80,14 @@ class JetStreamError(ClientError):
         super().__init__(text)
         self.code = code
         self.err_code = err_code
+
+
+class JetStreamMissingError(JetStreamError):
+    """A stream, consumer, message, bucket, key or object that JetStream was asked for is not there."""
+
+
+class JetStreamExistsError(JetStreamError):
+    """A thing of that name is there already, has other settings, or is not at the expected sequence."""
 
 
 class ReadInterruptedError(ClientError):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.client.errors import ClientError, ClientTimeoutError, ConnectError, ServerError
 from headrace.client.machine import ClientMachine, ConnectionPhase
 from headrace.client.options import resolve_credentials
-from headrace.client.tls import client_context
 from headrace.client.transport import SocketStream, open_stream
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ def _go_on(stream: SocketStream, machine: ClientMachine, options: ConnectOptions
 def _start_tls(
     stream: SocketStream, address: ServerAddress, options: ConnectOptions, deadline: float
 ) -> None:
+    from headrace.client.tls import client_context
+
     context = options.tls or client_context()
     try:
         stream.start_tls(context, address.host, max(deadline - time.monotonic(), 0.001))

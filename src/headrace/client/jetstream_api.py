@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from headrace.client.errors import JetStreamError, NoRespondersError
+from headrace.client.errors import (
+    JetStreamError,
+    JetStreamExistsError,
+    JetStreamMissingError,
+    NoRespondersError,
+)
 from headrace.client.headers import parse_headers
 from headrace.client.inbox import opened_inbox
 from headrace.errors import ProtocolError
@@ -36,6 +41,9 @@ MESSAGE_NOT_FOUND: Final = 10037
 WRONG_LAST_SEQUENCE: Final = (10071, 10164)
 BUSY: Final = (10008, 10023, 10167, 10168)
 """Unavailable for now, out of resources for now, and two names of 'too many requests'."""
+
+EXISTS: Final = (STREAM_EXISTS, 10013, 10105, 10148, *WRONG_LAST_SEQUENCE)
+"""A stream with other settings, a consumer with the same name (in three ways), a wrong last sequence."""
 
 _PAGE: Final = 4096  # ids asked for at once; without payloads they are some 200 bytes each
 _INACTIVE_NS: Final = 30_000_000_000
@@ -214,6 +222,15 @@ class JetStreamApi:
         return count, False
 
 
+def refusal(code: int, err_code: int, text: str) -> JetStreamError:
+    """Return the exception for an error of JetStream: a subclass where its kind is known."""
+    if code == 404:
+        return JetStreamMissingError(code, err_code, text)
+    if err_code in EXISTS:
+        return JetStreamExistsError(code, err_code, text)
+    return JetStreamError(code, err_code, text)
+
+
 def _document(answer: ReceivedMessage) -> dict[str, Any]:
     """The JSON of an answer. Raises: JetStreamError, ProtocolError."""
     try:
@@ -221,9 +238,7 @@ def _document(answer: ReceivedMessage) -> dict[str, Any]:
         error = document.get("error")
         if error is None:
             return dict(document)
-        raise JetStreamError(
-            int(error["code"]), int(error.get("err_code", 0)), str(error.get("description", ""))
-        )
+        raise refusal(int(error["code"]), int(error.get("err_code", 0)), str(error.get("description", "")))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProtocolError(f"not an answer of JetStream: {answer.data[:80]!r}") from error
 

@@ -44,7 +44,6 @@ from headrace.client.errors import (
 )
 from headrace.client.server_info import ServerFacts
 from headrace.errors import ProtocolError
-from headrace.protocol.user_seeds import SeedError, prove
 from headrace.version import __version__
 
 if TYPE_CHECKING:
@@ -368,6 +367,8 @@ def connect_fields(credentials: Credentials, options: ConnectOptions, info: Serv
     if credentials.seed is not None:
         if info.nonce is None and credentials.jwt is None:
             raise CredentialsError("the server asks for no signature: it knows no users with keys")
+        from headrace.protocol.user_seeds import SeedError, prove  # most users have no keys
+
         try:
             # A server without users takes any JWT, and a signature over nothing.
             fields |= prove(credentials.seed, info.nonce or "", jwt=credentials.jwt)

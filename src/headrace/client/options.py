@@ -20,7 +20,7 @@ from headrace.client.address import (
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class ConnectOptions(Struct, frozen=True):
@@ -31,7 +31,8 @@ class ConnectOptions(Struct, frozen=True):
     system's certificates. `tls_first`: TLS comes before the server's first line (its `handshake_first`).
     `timeout` is for all of connecting. `ping_interval` is the silence after which a PING is sent; after
     `ping_max` unanswered ones the connection counts as lost. Replies come to subjects that begin with
-    `inbox_prefix`.
+    `inbox_prefix`. `trace` is called with each request and each answer: an arrow and the subject, the
+    payload.
     """
 
     name: str = "headrace"
@@ -43,6 +44,7 @@ class ConnectOptions(Struct, frozen=True):
     ping_max: int = 2
     echo: bool = True
     inbox_prefix: str = "_INBOX"
+    trace: Callable[[str, bytes], None] | None = None
 
 
 def resolve_addresses(

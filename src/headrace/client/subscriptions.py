@@ -26,6 +26,16 @@ class SubscriptionTable:
         self._open[sid] = frame
         return sid, frame
 
+    @property
+    def last_sid(self) -> int:
+        """The number of the subscription that was made last, 0 before there is one."""
+        return self._last_sid
+
+    def next_sid(self) -> int:
+        """Return the number of a subscription that ends with this connection, and is not kept here."""
+        self._last_sid += 1
+        return self._last_sid
+
     def remove(self, sid: int) -> bytes:
         """Return the UNSUB of a subscription, b"" for one that is not there."""
         return b"" if self._open.pop(sid, None) is None else encode_unsub(b"%d" % sid)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
+from typing import TYPE_CHECKING
 
 from headrace.client.errors import TLSFileError
+
+if TYPE_CHECKING:
+    import ssl
 
 
 def client_context(
@@ -21,6 +24,8 @@ def client_context(
 
     Raises: TLSFileError for a file that cannot be used.
     """
+    import ssl  # many connections have no TLS
+
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ValueError) as error:  # SSLError is an OSError

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import ssl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class SocketStream:
@@ -21,18 +24,26 @@ class SocketStream:
         self._selector = selectors.DefaultSelector()
         self._selector.register(sock, selectors.EVENT_READ)
         self._events = selectors.EVENT_READ
+        self._tls: ssl.SSLSocket | None = None
+        self._waits: tuple[type[OSError], ...] = (BlockingIOError,)
+        self._farewells: tuple[type[OSError], ...] = ()
+        """Errors of TLS that mean: nothing yet; and the end of peers that close without the TLS farewell."""
 
     def start_tls(self, context: ssl.SSLContext, host: str, timeout: float) -> None:
         """Hand-shake on the open connection. Raises: OSError (which ssl.SSLError is)."""
         self._selector.unregister(self._socket)
         self._socket.settimeout(timeout)
-        self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        import ssl  # loaded with the context
+
+        self._socket = self._tls = context.wrap_socket(self._socket, server_hostname=host)
+        self._waits = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        self._farewells = (ssl.SSLEOFError,)
         self._socket.setblocking(False)
         self._selector.register(self._socket, self._events)
 
     def wait(self, timeout: float | None, *, to_write: bool = False) -> tuple[bool, bool]:
         """Wait until the socket is readable or writable; return which. `timeout`: seconds, None: no limit."""
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+        if self._tls is not None and self._tls.pending():
             return True, to_write
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if to_write else 0)
         if events != self._events:
@@ -50,9 +61,9 @@ class SocketStream:
         """
         try:
             return self._socket.recv(most)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except self._waits:
             return None
-        except ssl.SSLEOFError:  # peers that close without the TLS farewell
+        except self._farewells:
             return b""
 
     def read_into(self, room: memoryview) -> int | None:
@@ -62,16 +73,16 @@ class SocketStream:
         """
         try:
             return self._socket.recv_into(room)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except self._waits:
             return None
-        except ssl.SSLEOFError:
+        except self._farewells:
             return 0
 
     def write(self, data: memoryview) -> int:
         """Write, and return how many bytes the system took, possibly none. Raises: OSError."""
         try:
             return self._socket.send(data)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except self._waits:
             return 0
 
     def close(self) -> None:

@@ -281,6 +281,7 @@ def test_progress_is_a_bar_on_a_terminal(
 ) -> None:
     pytest.importorskip("rich")
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "BAR_AFTER", 0.0)
     with progress.ProgressBars("reading [orders]", unit="messages") as meter:
         meter.show(1234, 10_000)
         meter.show(10_000, 10_000)

@@ -1,0 +1,8 @@
+"""The commands of the client: what a person does to a NATS server, ours or another.
+
+`rows/` has what each is called and takes; a module here has what it does, and is loaded when it is called:
+
+- `rtt`.
+
+Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
+"""

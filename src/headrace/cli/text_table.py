@@ -1,0 +1,160 @@
+"""Tables of text: columns fitted to a terminal, or separated by tabs where another program reads.
+
+Here lives how wide a text is and how it is cut. Never lives here: what is in a table, where it is printed.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from headrace.cli import values
+from headrace.errors import on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GAP: Final = 2
+_LEAST: Final = 8
+"""The width below which no column is cut."""
+_CUT: Final = "…"
+
+
+class ColumnKind(Enum):
+    """The kind of the values of a column, which decides how they are shown."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    SIZE = "size"
+    """Bytes."""
+    DURATION = "duration"
+    """Durations in ns."""
+    TIME = "time"
+    """Times in ns since 1970 UTC."""
+
+
+class TextColumn(Struct, frozen=True):
+    """A column: its heading, the kind of its values, and whether it may be cut where there is no room."""
+
+    heading: str
+    kind: ColumnKind = ColumnKind.TEXT
+    can_be_cut: bool = True
+
+    @property
+    def is_right(self) -> bool:
+        return self.kind in (ColumnKind.NUMBER, ColumnKind.SIZE, ColumnKind.DURATION)
+
+
+def shown_value(value: Any, kind: ColumnKind) -> str:
+    """Return a value for people; "" for None."""
+    if value is None:
+        return ""
+    match kind:
+        case ColumnKind.NUMBER:
+            return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+        case ColumnKind.SIZE:
+            return values.shown_size(value)
+        case ColumnKind.DURATION:
+            return values.shown_duration(value)
+        case ColumnKind.TIME:
+            return values.shown_time(value)
+    return on_one_line(_yes_or_no(value))
+
+
+def exact_value(value: Any, kind: ColumnKind) -> str:
+    """Return a value for programs: without units but for durations, which are as Go writes them."""
+    if value is None:
+        return ""
+    if kind is ColumnKind.TIME:
+        return values.exact_time(value)
+    if kind is ColumnKind.DURATION:
+        from headrace.protocol.durations import format_ns
+
+        return format_ns(value)
+    return on_one_line(_yes_or_no(value))
+
+
+def _yes_or_no(value: Any) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+def tab_separated(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return a heading line and a line for each row, with tabs between columns; nothing is cut."""
+    lines = ["\t".join(column.heading.lower().replace(" ", "_") for column in columns)]
+    lines += [
+        "\t".join(exact_value(value, column.kind) for value, column in zip(row, columns, strict=True))
+        for row in rows
+    ]
+    return lines
+
+
+def fitted(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], width: int) -> list[str]:
+    """Return a heading line and a line for each row, at most `width` cells wide where cutting can do it.
+
+    Long texts are cut in the middle, the longest first: both ends of a name tell most.
+    """
+    cells = [[column.heading for column in columns]]
+    cells += [[shown_value(v, column.kind) for v, column in zip(row, columns, strict=True)] for row in rows]
+    widths = [max(cell_width(line[place]) for line in cells) for place in range(len(columns))]
+    _narrow(widths, columns, width)
+    return [
+        (" " * _GAP)
+        .join(
+            padded(cut_in_the_middle(cell, widths[place]), widths[place], right=columns[place].is_right)
+            for place, cell in enumerate(line)
+        )
+        .rstrip()
+        for line in cells
+    ]
+
+
+def _narrow(widths: list[int], columns: Sequence[TextColumn], width: int) -> None:
+    over = sum(widths) + _GAP * (len(widths) - 1) - width
+    while over > 0:
+        candidates = [
+            place
+            for place, column in enumerate(columns)
+            if column.can_be_cut and not column.is_right and widths[place] > _LEAST
+        ]
+        if not candidates:
+            return
+        widest = max(candidates, key=lambda place: widths[place])
+        widths[widest] -= 1
+        over -= 1
+
+
+def cell_width(text: str) -> int:
+    """Return how many cells of a terminal a text takes: two for East Asian wide ones, none for accents."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut_in_the_middle(text: str, width: int) -> str:
+    """Return a text that takes at most `width` cells, an ellipsis in the place of what is left out."""
+    if cell_width(text) <= width:
+        return text
+    if width <= 1:
+        return _CUT[:width]
+    left = _ends_within(text, width // 2)
+    right = _ends_within(text[::-1], width - 1 - cell_width(left))[::-1]
+    return f"{left}{_CUT}{right}"
+
+
+def _ends_within(text: str, width: int) -> str:
+    taken, end = 0, 0
+    for end, char in enumerate(text):
+        taken += cell_width(char)
+        if taken > width:
+            return text[:end]
+    return text
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """Return a text filled with spaces to `width` cells."""
+    spaces = " " * (width - cell_width(text))
+    return spaces + text if right else text + spaces
