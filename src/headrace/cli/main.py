@@ -100,7 +100,15 @@ COMMANDS: Final[dict[str, Command]] = {
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
     "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
+    "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK),
+    "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
+    "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
     "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
+    "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
+    "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
+    "context": ClientWord(
+        f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
+    ),
 }
 
 

@@ -13,6 +13,8 @@ In reading order:
   `replay` read ranges of streams and of stored channels, as columns;
   `pipeline` (many unacknowledged messages, through outages) with `core_publish`, `jetstream_publish` and
   `streaming_publish`; `streaming_admin`.
+- JetStream for people: `api` makes and changes streams and consumers, `consuming` pulls their messages,
+  `keyvalue` and `objects` are buckets over them.
 - `stan`: a client of NATS Streaming for asyncio, over nats-py.
 
 Publishing and reading need no package but msgspec; `stan` needs nats-py, and keys need cryptography. Never

@@ -170,6 +170,11 @@ class Connection:
         `receive`.
         """
         deadline = time.monotonic() + timeout
+        if self._set_aside:  # such as those that came while a request was waiting for its answer
+            aside, self._set_aside = self._set_aside, MessageBatch()
+            batch = self._kept_apart(aside, sid)
+            if batch:
+                return batch
         while True:
             if self._machine.has_messages:
                 batch = self._machine.take_messages()

@@ -24,7 +24,7 @@ from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from headrace.client.blocking import Connection, ReceivedMessage
@@ -88,7 +88,7 @@ class JetStreamApi:
         """
         self.connection = connection
         self.prefix = prefix
-        self._timeout = timeout
+        self.timeout = timeout
 
     def subject(self, verb: str) -> str:
         """Return the subject of a request, such as `STREAM.INFO.ORDERS`."""
@@ -96,21 +96,42 @@ class JetStreamApi:
 
     def inbox(self) -> AbstractContextManager[Inbox]:
         """An inbox for answers of several messages, for a block."""
-        return opened_inbox(self.connection, self._timeout)
+        return opened_inbox(self.connection, self.timeout)
 
     def ask(self, verb: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
         """One request, such as `STREAM.INFO.ORDERS`, and its answer."""
         payload = b"" if request is None else json.dumps(request).encode()
+        answer = self.send(self.subject(verb), payload)
         try:
-            answer = self.connection.request(self.subject(verb), payload, timeout=self._timeout)
-        except NoRespondersError as error:
-            raise NoRespondersError(f"no JetStream answers under {self.prefix}") from error
-        try:
-            return _document(answer)
+            return document_of(answer.data)
         except JetStreamError as error:
             if error.err_code in BUSY:
                 raise NoRespondersError(f"JetStream says: {error}") from error
             raise
+
+    def send(self, subject: str, payload: bytes) -> ReceivedMessage:
+        """One request on a subject of the API, and its answer as it came."""
+        try:
+            return self.connection.request(subject, payload, timeout=self.timeout)
+        except NoRespondersError as error:
+            raise NoRespondersError(f"no JetStream answers under {self.prefix}") from error
+
+    def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        headers: Mapping[str, str | Iterable[str]] | None = None,
+    ) -> dict[str, Any]:
+        """Store a message; return the acknowledgement: `stream`, `seq`, `duplicate` and what else there is.
+
+        Raises: NoRespondersError if no stream takes the subject.
+        """
+        try:
+            answer = self.connection.request(subject, data, headers=headers, timeout=self.timeout)
+        except NoRespondersError as error:
+            raise NoRespondersError(f"no stream takes {subject!r}") from error
+        return document_of(answer.data)
 
     def stream(self, name: str) -> StreamFacts:
         """Facts of a stream as they are now."""
@@ -152,8 +173,7 @@ class JetStreamApi:
         Raises: JetStreamError with one of `WRONG_LAST_SEQUENCE` if it is not.
         """
         headers = None if after is None else {"Nats-Expected-Last-Subject-Sequence": str(after)}
-        answer = self.connection.request(subject, data, headers=headers, timeout=self._timeout)
-        return int(_document(answer)["seq"])
+        return int(self.publish(subject, data, headers=headers)["seq"])
 
     def stored_ids(
         self, facts: StreamFacts, first: int, wanted: Callable[[bytes], bool] | None = None
@@ -231,16 +251,16 @@ def refusal(code: int, err_code: int, text: str) -> JetStreamError:
     return JetStreamError(code, err_code, text)
 
 
-def _document(answer: ReceivedMessage) -> dict[str, Any]:
-    """The JSON of an answer. Raises: JetStreamError, ProtocolError."""
+def document_of(data: bytes) -> dict[str, Any]:
+    """Return the JSON of an answer. Raises: JetStreamError, ProtocolError."""
     try:
-        document = json.loads(answer.data)
+        document = json.loads(data)
         error = document.get("error")
         if error is None:
             return dict(document)
         raise refusal(int(error["code"]), int(error.get("err_code", 0)), str(error.get("description", "")))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"not an answer of JetStream: {answer.data[:80]!r}") from error
+        raise ProtocolError(f"not an answer of JetStream: {data[:80]!r}") from error
 
 
 def _is_end(block: bytes | None) -> bool:

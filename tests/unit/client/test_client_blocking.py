@@ -214,3 +214,14 @@ def test_close_twice_is_harmless_and_later_calls_say_so(pair: Pair) -> None:
     nc.close()
     with pytest.raises(ConnectionLostError, match="closed by this program"):
         nc.receive(0)
+
+
+def test_a_message_that_came_during_a_request_is_received_of_its_subscription(
+    pair: Callable[..., tuple[Connection, ScriptedServer]],
+) -> None:
+    connection, server = pair()
+    sid = connection.subscribe("news")
+    server.say(b"MSG news 1 2\r\nhi\r\nMSG _INBOX.x 2 2\r\nok\r\n")
+
+    assert connection.request("question").data == b"ok"
+    assert connection.receive_of(sid, 0.0).payloads == [b"hi"]

@@ -2,7 +2,10 @@
 
 `rows/` has what each is called and takes; a module here has what it does, and is loaded when it is called:
 
-- `rtt`.
+- `rtt`: the way to the server and back.
+- `pub`, `sub`: messages out and in; `templates` in bodies.
+- `request`, `reply`: questions and answers.
+- `context`: saved connections; `account`: who one is, and what one may.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """

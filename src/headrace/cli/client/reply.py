@@ -1,0 +1,120 @@
+"""`headrace reply`: requests answered by an echo, a text, or a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+
+from headrace.cli.client.pub import headers_of
+from headrace.cli.outcomes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from headrace.cli.call import Call
+    from headrace.client.blocking import ReceivedMessage
+
+_TOKEN: Final = r"\{([0-9]+)\}"
+
+
+class _Answer(Struct):
+    data: bytes
+    headers: dict[str, list[str]] = field(default_factory=dict)
+    exit_code: int | None = None
+
+
+def answer(call: Call) -> None:
+    """Answer requests until it is interrupted. Raises: CommandError, ClientError."""
+    options = call.options
+    if options.body is not None and options.text is not None:
+        raise CommandError("TEXT and --body exclude each other", ExitCode.WRONG_USE)
+    text = options.text if options.body is None else options.body
+    if sum((options.echo, text is not None, options.command is not None)) != 1:
+        raise CommandError("give one of --echo, --body and --command", ExitCode.WRONG_USE)
+    answered = 0
+    with call.reconnecting() as connection:
+        connection.subscribe(options.subject, options.queue)
+        connection.flush(call.timeout)
+        call.out.note(f"answering on {options.subject}, queue group {options.queue}")
+        for request in connection.messages():
+            if request.reply is None:
+                continue
+            answered += 1
+            if options.sleep:
+                import random
+
+                time.sleep(random.uniform(0, options.sleep / 1e9))
+            found = _answer(call, request, text, answered)
+            connection.publish(request.reply, found.data, headers=found.headers or None)
+            connection.flush(call.timeout)
+            _say(call, request, found)
+            if options.count is not None and answered >= options.count:
+                return
+
+
+def _answer(call: Call, request: ReceivedMessage, text: str | None, number: int) -> _Answer:
+    options = call.options
+    has_templates = options.templates or call.is_nats
+    if has_templates:
+        from headrace.cli.client.templates import filled
+    headers = headers_of(options.header, lambda value: filled(value, number) if has_templates else value)
+    if options.echo:
+        return _Answer(request.data, {**request.headers, **headers})
+    if text is not None:
+        return _Answer((filled(text, number) if has_templates else text).encode(), headers)
+    return _of_command(options, request, headers)
+
+
+def _of_command(options: Any, request: ReceivedMessage, headers: dict[str, list[str]]) -> _Answer:
+    """Run the command; an answer that is an error if it fails."""
+    import shlex
+    import subprocess
+    import sys
+
+    tokens = request.subject.split(".")
+
+    def token(match: re.Match[str]) -> str:
+        place = int(match[1])
+        return tokens[place] if place < len(tokens) else match[0]
+
+    if options.shell:
+        words = ["/bin/sh", "-c", options.command, "reply", *tokens]  # tokens are $1, $2: no shell reads them
+    else:
+        words = [re.sub(_TOKEN, token, word) for word in shlex.split(options.command)]
+    environment = {**os.environ, "NATS_REQUEST_SUBJECT": request.subject}
+    for name, values in request.headers.items():
+        variable = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+        environment[f"NATS_REQUEST_HEADER_{variable}"] = values[0].replace("\0", "")
+    try:
+        done = subprocess.run(words, input=request.data, capture_output=True, env=environment, check=False)
+    except (OSError, ValueError) as error:
+        return _Answer(b"", {**headers, **_error(f"{words[0]}: {error}")}, 127)
+    sys.stderr.buffer.write(done.stderr)
+    sys.stderr.flush()
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
+        text = lines[-1] if lines else f"exit code {done.returncode}"
+        return _Answer(done.stdout, {**headers, **_error(text)}, done.returncode)
+    return _Answer(done.stdout, headers, 0)
+
+
+def _error(text: str) -> dict[str, list[str]]:
+    from headrace.errors import on_one_line
+
+    return {"Nats-Service-Error-Code": ["500"], "Nats-Service-Error": [on_one_line(text)]}
+
+
+def _say(call: Call, request: ReceivedMessage, found: _Answer) -> None:
+    document = {
+        "subject": request.subject,
+        "size_bytes": len(request.data),
+        "answer_bytes": len(found.data),
+    }
+    if found.exit_code is not None:
+        document["exit_code"] = found.exit_code
+    text = f"{request.subject}: {len(request.data)} bytes, answered with {len(found.data)}"
+    if found.exit_code:
+        text += f", the command failed with {found.exit_code}"
+    call.out.event(document, lambda: call.out.line(text))

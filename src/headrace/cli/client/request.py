@@ -1,0 +1,81 @@
+"""`headrace request`: a question to whoever is subscribed, and the answers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.client.pub import headers_of
+from headrace.cli.json_keys import message_document
+from headrace.cli.outcomes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from headrace.cli.call import Call
+    from headrace.client.blocking import ReceivedMessage
+
+_ERROR: Final = "Nats-Service-Error"
+_ERROR_CODE: Final = "Nats-Service-Error-Code"
+
+
+def ask(call: Call) -> ExitCode:
+    """Ask and print the answers; return 6 if one was an error. Raises: CommandError, ClientError."""
+    from headrace.client.system import gather
+
+    options = call.options
+    count = _count(options.replies)
+    quiet = options.reply_timeout / 1e9 if count is None else None
+    body = call.body(options.body)
+    code = ExitCode.DONE
+    with call.connected() as connection:
+        for _ in range(options.count):
+            answers = 0
+            began = time.perf_counter_ns()
+            for answer in gather(
+                connection,
+                options.subject,
+                body,
+                headers=headers_of(options.header, lambda text: text) or None,
+                count=None if options.until_empty and count == 1 else count,
+                quiet=quiet,
+                timeout=call.timeout,
+                until_empty=options.until_empty,
+            ):
+                answers += 1
+                _show(call, answer, time.perf_counter_ns() - began)
+                if _ERROR_CODE in answer.headers or options.fail_header in answer.headers:
+                    code = ExitCode.REFUSED
+                    text = answer.headers.get(_ERROR, ["the answer is an error"])[0]
+                    call.out.warn(" ".join([*answer.headers.get(_ERROR_CODE, [])[:1], text]))
+            if not answers and not options.until_empty:
+                raise CommandError(
+                    f"no answer on {options.subject!r} in {call.timeout:g} s", ExitCode.TIMED_OUT
+                )
+    return code
+
+
+def _count(text: str) -> int | None:
+    if text in ("all", "0"):
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise CommandError("--replies is a number or all", ExitCode.WRONG_USE)
+    return int(text)
+
+
+def _show(call: Call, answer: ReceivedMessage, took_ns: int) -> None:
+    document = message_document(
+        answer.subject, answer.data, reply=answer.reply, headers=answer.headers, received_ns=time.time_ns()
+    )
+    call.out.event(document, lambda: _print(call, answer, took_ns), quiet=document.get("data"))
+
+
+def _print(call: Call, answer: ReceivedMessage, took_ns: int) -> None:
+    from headrace.cli.values import shown_duration
+
+    out = call.out
+    if not call.options.raw and out.is_terminal:
+        out.line(f"answer after {shown_duration(took_ns)}", "dim")
+    if not call.options.raw:
+        for name, values in answer.headers.items():
+            for value in values:
+                out.line(f"{name}: {value}", "dim")
+    out.body(answer.data, raw=call.options.raw and not out.is_terminal)

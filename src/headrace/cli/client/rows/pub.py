@@ -1,0 +1,51 @@
+"""The row of `pub`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
+
+ROWS: Final = (
+    CommandRow(
+        words=("pub",),
+        summary="Publish messages",
+        description="The body is the text given, standard input for - or --stdin, or a file. With "
+        "--jetstream a stream has to store each message, and its sequence is printed.",
+        run="pub:publish",
+        arguments=(
+            WordArgument("subject", "the subject", ValueKind.SUBJECT),
+            WordArgument("body", "the body; - reads it from standard input", count="?"),
+        ),
+        flags=(
+            WordFlag(("--header", "-H"), "a header", ValueKind.HEADER, repeated=True),
+            WordFlag(("--reply",), "the reply subject", ValueKind.SUBJECT),
+            WordFlag(("--count",), "how many times", ValueKind.NUMBER, default=1),
+            WordFlag(("--sleep",), "pause between messages", ValueKind.DURATION),
+            WordFlag(("--stdin", "--force-stdin"), "read the body from standard input"),
+            WordFlag(("--per-line",), "each line of standard input is a message"),
+            WordFlag(("--null",), "each text of standard input that ends in a zero byte is a message"),
+            WordFlag(("--file",), "read the body from a file", ValueKind.FILE),
+            WordFlag(
+                ("--templates",), "replace {{n}}, {{uuid}}, {{time}} and the like in the body and headers"
+            ),
+            WordFlag(("--jetstream", "-J"), "wait until a stream has stored it"),
+            WordFlag(("--msg-id",), "id by which the stream drops duplicates", ValueKind.TEXT),
+            WordFlag(("--expect-stream",), "refuse another stream", ValueKind.STREAM),
+            WordFlag(("--expect-last-seq",), "refuse unless the stream's last is this", ValueKind.NUMBER),
+            WordFlag(
+                ("--expect-last-subject-seq",), "refuse unless the subject's last is this", ValueKind.NUMBER
+            ),
+            WordFlag(("--ttl",), "how long the stream keeps it", ValueKind.DURATION),
+        ),
+        json=JsonForm.LINES,
+        keys=(
+            JsonKey("subject", "the subject"),
+            JsonKey("size_bytes", "the bytes of the body"),
+            JsonKey("stream", "the stream that stored it"),
+            JsonKey("sequence", "its sequence"),
+            JsonKey("duplicate", "true if the stream had it already"),
+        ),
+        examples=("pub greetings hello", "pub orders.new '{}' -J --msg-id 17"),
+    ),
+)
