@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,3 +52,10 @@ def test_a_wrong_password_is_7(cli: CommandLine) -> None:
 
     assert ran.code == 7
     assert "wrong" not in ran.err.replace("wrong use", "")
+
+
+def test_a_server_that_says_nothing_is_8(alone: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ran = alone("rtt", "-s", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "50ms", "--json")
+
+    assert (ran.code, ran.error["kind"]) == (8, "timed_out")

@@ -75,6 +75,8 @@ def _go_on(stream: SocketStream, machine: ClientMachine, options: ConnectOptions
         if machine.output:
             _write_all(stream, machine.take_output(), machine.address, deadline)
         _read(stream, machine, deadline)
+    except ClientTimeoutError:  # an OSError, too
+        raise
     except OSError as error:
         raise ConnectError(f"the connection to {machine.address} broke: {error}") from error
 

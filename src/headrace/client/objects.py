@@ -137,7 +137,7 @@ class ObjectBucket:
 
     # -- looking
 
-    def object(self, name: str, *, with_deleted: bool = False) -> BucketObject:
+    def facts(self, name: str, *, with_deleted: bool = False) -> BucketObject:
         """Return the facts of an object. Raises: ObjectMissingError."""
         try:
             found = self._assets.message(self._stream, last_of=self._meta_subject(name))
@@ -176,13 +176,13 @@ class ObjectBucket:
         `progress` is called with the bytes so far and the size. Raises: ObjectMissingError; DigestError if
         what was read is not what was written.
         """
-        facts = self.object(name)
+        facts = self.facts(name)
         if facts.link is not None:
             bucket, target = facts.link
             if not target:
                 raise ObjectNameError(f"{name!r} leads to a whole bucket, {bucket}")
             place = self if bucket == self.bucket else ObjectBucket(self.api, bucket)
-            facts = place.object(target)
+            facts = place.facts(target)
             if facts.link is not None:
                 raise ObjectNameError(f"{name!r} leads to another link, {target!r}")
         for chunk, done in self._chunks(facts):
@@ -192,7 +192,7 @@ class ObjectBucket:
 
     def verify(self, name: str) -> BucketObject:
         """Read an object and check its digest; return its facts. Raises: DigestError."""
-        facts = self.object(name)
+        facts = self.facts(name)
         if facts.link is None:
             for _ in self._chunks(facts):
                 pass
@@ -275,7 +275,7 @@ class ObjectBucket:
         """Remove an object; what says so stays. Raises: ObjectMissingError."""
         from msgspec.structs import replace
 
-        facts = self.object(name)
+        facts = self.facts(name)
         self._write_facts(replace(facts, is_deleted=True, size=0, chunks=0, digest=""))
         self._purge_chunks(facts.nuid)
 
@@ -306,7 +306,7 @@ class ObjectBucket:
 
     def _before(self, name: str) -> BucketObject | None:
         try:
-            return self.object(name, with_deleted=True)
+            return self.facts(name, with_deleted=True)
         except ObjectMissingError:
             return None
 

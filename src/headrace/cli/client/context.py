@@ -233,6 +233,7 @@ def _show(call: Call, folder: ContextFolder, name: str) -> None:
 
 
 def _warn_of_readers(call: Call, folder: ContextFolder, name: str) -> None:
+    fields = folder.fields(name)
     mode = stat.S_IMODE(folder.path(name).stat().st_mode)
-    if mode & _OTHERS and set(folder.fields(name)) & {"password", "token", "user_seed"}:
+    if mode & _OTHERS and set(fields) & {"password", "token", "user_seed"}:
         call.out.warn(f"{folder.path(name)} has a secret and can be read by others: chmod 600")

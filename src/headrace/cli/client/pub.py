@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from itertools import count as numbers
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from io import BufferedIOBase
 
     from headrace.cli.call import Call
     from headrace.client.blocking import Connection
@@ -33,8 +34,8 @@ def publish(call: Call) -> None:
             if number > 1 and options.sleep:
                 connection.flush(call.timeout)
                 time.sleep(options.sleep / 1e9)
-            headers = headers_of(options.header, lambda text, n=number: fill(text, n)) | stored
-            data = fill(body.decode(), number).encode() if options.templates or call.is_nats else body
+            headers = headers_of(options.header, partial(fill, number=number)) | stored
+            data = fill(body.decode(), number=number).encode() if options.templates or call.is_nats else body
             send(options.subject, data, headers)
             total += 1
         connection.flush(call.timeout)
@@ -50,12 +51,16 @@ def headers_of(pairs: list[tuple[str, str]] | None, fill: Callable[[str], str]) 
     return found
 
 
-def _filler(call: Call) -> Callable[[str, int], str]:
+def _filler(call: Call) -> Callable[..., str]:
     if not (call.options.templates or call.is_nats):
-        return lambda text, _: text
+        return _as_it_is
     from headrace.cli.client.templates import filled
 
     return filled
+
+
+def _as_it_is(text: str, number: int) -> str:
+    return text
 
 
 def _stored_headers(options: Any) -> dict[str, list[str]]:
@@ -92,10 +97,8 @@ def _bodies(call: Call) -> Iterator[bytes]:
 def _pieces(end: bytes) -> Iterator[bytes]:
     """Yield the pieces of standard input, each as soon as its end is there."""
     rest = b""
-    for _ in numbers():
-        data = sys.stdin.buffer.read1(_BLOCK)
-        if not data:
-            break
+    source = cast("BufferedIOBase", sys.stdin.buffer)
+    while data := source.read1(_BLOCK):
         *whole, rest = (rest + data).split(end)
         yield from whole
     if rest:
