@@ -1,62 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Frames from a server, cut into columns of messages: the client's loop that runs once per message.
 
-Only frames that are complete and written as servers write them, with single spaces:
-
-    MSG subject sid [reply] size CR LF payload CR LF
-    HMSG subject sid [reply] header-size total-size CR LF header payload CR LF
-
-At anything else it stops, and the client's own parser (`headrace.client.codec`) judges what stands there. No
-byte is read that was not given; every length is checked before it is used. Source: client protocol, section 1.
+Only frames that are complete and written as servers write them (`frames.pxd`, which reads them). At anything
+else it stops, and the client's own parser (`headrace.client.codec`) judges what stands there. Source: client
+protocol, section 1.
 
 A large payload can be received where it is to stay (`Payload`), instead of being put together and cut out.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memchr, memcmp, memcpy
-
-cdef enum:
-    LONGEST_LINE = 4096  # longer ones are left to the client's parser
-    MOST_DIGITS = 9  # of a size: fits 32 bits
-    MOST_WORDS = 5  # subject, sid, reply, two sizes
-
-
-cdef struct line_t:
-    const char *words[MOST_WORDS]
-    Py_ssize_t lengths[MOST_WORDS]
-    int count
-
-
-cdef inline bint _split(const char *at, const char *end, line_t *line) noexcept nogil:
-    """Words with one space between them and nothing else; False for any other line."""
-    cdef const char *start = at
-    line.count = 0
-    while True:
-        if at == end or at[0] == c' ':
-            if at == start or line.count == MOST_WORDS:
-                return False
-            line.words[line.count] = start
-            line.lengths[line.count] = at - start
-            line.count += 1
-            if at == end:
-                return True
-            start = at + 1
-        elif at[0] == c'\t' or at[0] == c'\r':
-            return False
-        at += 1
-
-
-cdef inline Py_ssize_t _number(const char *word, Py_ssize_t length) noexcept nogil:
-    """The size that a word says; -1 for none."""
-    cdef Py_ssize_t value = 0, place
-    if length > MOST_DIGITS:
-        return -1
-    for place in range(length):
-        if word[place] < c'0' or word[place] > c'9':
-            return -1
-        value = value * 10 + (word[place] - c'0')
-    return value
+from libc.string cimport memcmp, memcpy
 
 
 cdef inline bytes _same_or_new(bytes last, const char *word, Py_ssize_t length):
@@ -76,47 +30,25 @@ def cut_messages(
     """
     cdef const char *buffer = PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
-    cdef Py_ssize_t begin, start, header, total, left
-    cdef const char *newline
-    cdef line_t line
-    cdef bint with_header
+    cdef Py_ssize_t header, total
+    cdef frame_t frame
     cdef bytes subject = None, sid = None, reply
     if pos < 0:
         raise ValueError("a position below 0")
     while True:
-        left = size - pos
-        if left < 5:
+        if next_frame(buffer, size, pos, most, &frame) != FRAME_WHOLE:
             return pos
-        if memcmp(buffer + pos, b"MSG ", 4) == 0:
-            with_header = False
-            begin = pos + 4
-        elif memcmp(buffer + pos, b"HMSG ", 5) == 0:
-            with_header = True
-            begin = pos + 5
-        else:
-            return pos
-        newline = <const char *>memchr(buffer + begin, c'\n', min(size - begin, LONGEST_LINE))
-        if newline == NULL or newline == buffer + begin or (newline - 1)[0] != c'\r':
-            return pos
-        if not _split(buffer + begin, newline - 1, &line) or not 3 + with_header <= line.count <= 4 + with_header:
-            return pos
-        total = _number(line.words[line.count - 1], line.lengths[line.count - 1])
-        header = _number(line.words[line.count - 2], line.lengths[line.count - 2]) if with_header else 0
-        start = newline - buffer + 1
-        if total < 0 or total > most or header < 0 or header > total or size - start - total < 2:
-            return pos
-        if buffer[start + total] != c'\r' or buffer[start + total + 1] != c'\n':
-            return pos
-        subject = _same_or_new(subject, line.words[0], line.lengths[0])
-        sid = _same_or_new(sid, line.words[1], line.lengths[1])
+        header, total = frame.header, frame.total
+        subject = _same_or_new(subject, frame.words[0], frame.lengths[0])
+        sid = _same_or_new(sid, frame.words[1], frame.lengths[1])
         reply = None
-        if line.count == 4 + with_header:
-            reply = PyBytes_FromStringAndSize(line.words[2], line.lengths[2])
+        if frame.reply != NULL:
+            reply = PyBytes_FromStringAndSize(frame.reply, frame.reply_length)
         if header > 0:
-            blocks[len(payloads)] = PyBytes_FromStringAndSize(buffer + start, header)
+            blocks[len(payloads)] = PyBytes_FromStringAndSize(buffer + frame.start, header)
         heads.append((subject, sid, reply, header, total))
-        payloads.append(PyBytes_FromStringAndSize(buffer + start + header, total - header))
-        pos = start + total + 2
+        payloads.append(PyBytes_FromStringAndSize(buffer + frame.start + header, total - header))
+        pos = frame.start + total + 2
 
 
 cdef class Payload:
