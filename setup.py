@@ -74,6 +74,7 @@ COMPILED = [
     "engine.traffic",
     "engine.syncer",
     "engine.message_blocks",
+    "load.loops",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -54,6 +54,7 @@ COMPILED: Final = [
     "headrace.engine.traffic",
     "headrace.engine.syncer",
     "headrace.engine.permission_cache",
+    "headrace.load.loops",
 ]
 if sys.platform == "linux":
     COMPILED.append("headrace.server.epoll")
@@ -65,8 +66,10 @@ headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|service_imports\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|log_reading\.PointReads|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|stream_imports\.StreamImport|permission_cache\.PermissionCache|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 headrace\.conf\.plain\.PlainReader\.__(init|new)__
+headrace\.load\.loops\.(AnswerWindow|FrameReader|FrameWriter|LatencyBuckets|SendBuffer)\.__(init|new)__
 # The buffer protocol has no method to be seen before Python 3.12.
 headrace\.engine\.frames\.Payload\.__buffer__
+headrace\.load\.loops\.(FrameReader|SendBuffer)\.__buffer__
 """
 
 CONFIGURATION: Final = """
