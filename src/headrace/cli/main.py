@@ -103,6 +103,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK),
     "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
     "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
+    "bench": ClientWord(f"{_ROWS}.bench", "Measure a server: publish, request, streams, key-value", _TALK),
     "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
     "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
     "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),

@@ -78,16 +78,21 @@ def code_of(error: BaseException) -> ExitCode:
         code = _CODES.get(kind.__name__)
         if code is not None:
             return code
-    text = getattr(error, "text", "")
-    if type(error).__name__ == "ServerError":
+    return code_of_name(type(error).__name__, getattr(error, "text", ""))
+
+
+def code_of_name(kind: str, text: str) -> ExitCode:
+    """Return the exit code of an error of this class, which another process has met; `text` is its text."""
+    if kind == "ServerError":
         return ExitCode.NOT_PERMITTED if "Permissions Violation" in text else ExitCode.NO_CONNECTION
-    return ExitCode.FAILED
+    return _CODES.get(kind, ExitCode.FAILED)
 
 
 # By name: no error's module is loaded for an error that did not happen.
 _CODES: Final = {
     "UsageError": ExitCode.WRONG_USE,
     "AddressError": ExitCode.WRONG_USE,
+    "LoadOptionsError": ExitCode.WRONG_USE,
     "ContextMissingError": ExitCode.NOT_THERE,
     "CredentialsError": ExitCode.NO_CONNECTION,
     "TLSFileError": ExitCode.NO_CONNECTION,

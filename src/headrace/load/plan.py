@@ -144,7 +144,8 @@ class LoadPlan:
         if options.scenario is Scenario.SERVE:
             return self._responder(connection, share)
         queue = options.queue.encode() if options.queue else None
-        return Subscriber(connection, share, options.subscribed.encode(), queue)
+        subject, waits = options.subscribed.encode(), not options.partners
+        return Subscriber(connection, share, subject, queue=queue, waits=waits)
 
     def _responder(self, connection: LoadConnection, share: LoadShare) -> Responder:
         options = self.options

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import time
+from io import FileIO
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -71,26 +72,23 @@ def run_crew(clients: Crew, partners: Crew, step: Callable[[], None]) -> CrewRes
     `step` is called some times a second. What goes wrong in a client is the result's `failure`.
     KeyboardInterrupt ends the clients, and what they have measured is the result.
     """
-    gate, opener = os.pipe()
+    gate, there = os.pipe()
+    opener = FileIO(there, "w")  # closing it twice does no harm
     helping: list[_ClientProcess] = []
     measured: list[_ClientProcess] = []
     was_interrupted = False
-    is_open = True
     try:
         try:
             helping += [_ClientProcess(maker, partners.board, gate, opener) for maker in partners.makers]
             measured += [_ClientProcess(maker, clients.board, gate, opener) for maker in clients.makers]
             if not _are_ready([*helping, *measured]):
                 clients.board.stop()
-            os.close(opener)  # all that are ready begin now
-            is_open = False
+            opener.close()  # all that are ready begin now
             _await_end(measured, helping, clients.board, step)
         except KeyboardInterrupt:
             was_interrupted = True
             clients.board.stop()
-        if is_open:
-            os.close(opener)
-            is_open = False
+        opener.close()
         _collect(measured, END_S)
         partners.board.stop()
         _collect(helping, END_S)
@@ -98,13 +96,12 @@ def run_crew(clients: Crew, partners: Crew, step: Callable[[], None]) -> CrewRes
         for process in [*measured, *helping]:
             process.end()
         os.close(gate)
-        if is_open:
-            os.close(opener)
+        opener.close()
     outcomes = [process.outcome or _SILENT for process in [*measured, *helping]]
     return CrewResult(
         [outcome.figures for outcome in outcomes[: len(measured)]],
         [outcome.figures for outcome in outcomes[len(measured) :]],
-        next((outcome.failure for outcome in outcomes if outcome.failure), None),
+        None if was_interrupted else next((one.failure for one in outcomes if one.failure), None),
         was_interrupted,
     )
 
@@ -115,11 +112,11 @@ _SILENT: Final = _Outcome(failure=ClientFailure("LoadError", "a client did not e
 class _ClientProcess:
     """A client's process as its parent sees it."""
 
-    def __init__(self, maker: Maker, board: LoadBoard, gate: int, opener: int) -> None:
+    def __init__(self, maker: Maker, board: LoadBoard, gate: int, opener: FileIO) -> None:
         self.is_ready = False
         self.outcome: _Outcome | None = None
         self.pipe, there = _FORKED.Pipe()
-        arguments = (maker, board, there, gate, (self.pipe.fileno(), opener))
+        arguments = (maker, board, there, gate, (self.pipe, opener))
         self._process = _FORKED.Process(target=_live, args=arguments, daemon=True)
         self._process.start()
         there.close()
@@ -192,15 +189,15 @@ def _hear(processes: list[_ClientProcess], seconds: float) -> None:
 # -- in the client's process ---------------------------------------------------------------------------
 
 
-def _live(maker: Maker, board: LoadBoard, pipe: Pipe, gate: int, parents: tuple[int, ...]) -> None:
+def _live(maker: Maker, board: LoadBoard, pipe: Pipe, gate: int, parents: tuple[Pipe | FileIO, ...]) -> None:
     """Make a client, say that it is ready, run it when the gate opens, say what came of it.
 
-    `parents`: descriptors that only the parent is to have.
+    `parents`: pipe ends that only the parent is to have.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells its clients
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for descriptor in parents:
-        os.close(descriptor)
+    for end in parents:
+        end.close()
     client: LoadClient | None = None
     failure: ClientFailure | None = None
     try:

@@ -20,12 +20,22 @@ _SILENCE_NS: Final = 30_000_000_000
 
 
 class Subscriber(LoadClient):
-    """The messages of a subject, counted from the first to the last one."""
+    """The messages of a subject, counted until the last one.
+
+    `waits`: they come from elsewhere, so the time begins with the first one.
+    """
 
     def __init__(
-        self, connection: LoadConnection, share: LoadShare, subject: bytes, queue: bytes | None = None
+        self,
+        connection: LoadConnection,
+        share: LoadShare,
+        subject: bytes,
+        *,
+        queue: bytes | None = None,
+        waits: bool = True,
     ) -> None:
         super().__init__(connection, share)
+        self._waits = waits
         connection.count(subject, queue)
         connection.flush()
 
@@ -43,8 +53,14 @@ class Subscriber(LoadClient):
             if share.left(reader.messages) == 0:
                 return
             self.connection.step(PATIENCE_S)
-            if reader.messages:
-                self.begun_ns, self.ended_ns = reader.first, reader.last
+            self._note_times()
+        self.connection.flush()  # what the server has sent until now counts
+        self._note_times()
+
+    def _note_times(self) -> None:
+        reader = self.connection.reader
+        if reader.messages:
+            self.begun_ns, self.ended_ns = reader.first if self._waits else self.begun_ns, reader.last
 
 
 class Responder(LoadClient):

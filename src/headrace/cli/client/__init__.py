@@ -6,6 +6,8 @@
 - `pub`, `sub`: messages out and in; `templates` in bodies.
 - `request`, `reply`: questions and answers.
 - `context`: saved connections; `account`: who one is, and what one may.
+- `rtt`;
+- `bench`.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """
