@@ -19,6 +19,7 @@ from bench import (
     compressed,
     compression,
     configs,
+    load_clients,
     spark_read,
     spark_scan,
     spark_sink,
@@ -88,6 +89,10 @@ OWN: Final = {
     "bucket-puts": Own(
         "what a put to an object store costs the process that makes it",
         bucket_puts.add_arguments, bucket_puts.run_puts,
+    ),
+    "load": Own(
+        "what `headrace bench` reaches beside nats-py, on both servers",
+        load_clients.add_arguments, load_clients.run_clients,
     ),
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",
