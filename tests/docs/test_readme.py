@@ -27,6 +27,7 @@ DOCUMENTS = (
     "docs/tables.md",
     "docs/backup.md",
     "docs/server.md",
+    "docs/bench.md",
     "docs/migration.md",
     "docs/jetstream-import.md",
     "docs/jetstream.md",
