@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,9 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from bench.errors import BenchError
 from bench.process import Command, cpu_ns, default_peer, default_server, running
 from bench.progress import Progress
+from headrace.load.options import LoadOptions, Scenario
+from headrace.load.running import run_load
 
 if TYPE_CHECKING:
     import argparse
@@ -39,11 +44,11 @@ _BODY: Final = bytes(128)
 
 
 class Workload(NamedTuple):
-    """A workload: how nats-py does it, and the words of the load; `messages` of a run of it."""
+    """A workload: how nats-py does it, and the same as a load; `messages` of a run."""
 
     title: str
     python: Callable[[Any, int], Awaitable[float]]
-    words: tuple[str, ...]
+    load: LoadOptions
     messages: int
     responds: bool = False
 
@@ -84,11 +89,18 @@ def run_clients(options: argparse.Namespace, origin: dict[str, object]) -> int:
 
 
 def table(found: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Return ratios of medians, and how busy the load made the server, as Markdown."""
-    lines = ["| server | workload | times nats-py | server's cores |", "|---|---|---|---|"]
+    """Return ratios of medians as Markdown.
+
+    A server that needs more processor time than the clients of a load is what limits them, where each has a
+    processor.
+    """
+    lines = [
+        "| server | workload | times nats-py | processor time of the server, by the load's |",
+        "|---|---|---|---|",
+    ]
     for side, workloads in found.items():
         for title, each in workloads.items():
-            lines.append(f"| {side} | {title} | {each['ratio']:.1f} | {each['server_cores']:.2f} |")
+            lines.append(f"| {side} | {title} | {each['ratio']:.1f} | {each['server_by_load']:.1f} |")
     return "\n".join(lines)
 
 
@@ -96,32 +108,36 @@ def _compared(
     server: RunningServer, workload: Workload, count: int, reps: int, progress: Progress
 ) -> dict[str, float]:
     url = f"nats://127.0.0.1:{server.port}"
-    python, compiled, cores = [], [], []
+    python, compiled, costs = [], [], []
     for _ in range(reps):
         with _responder(url, workload.responds):
             seconds = asyncio.run(_in_python(url, workload, count))
         python.append(count / seconds)
-        before, began = cpu_ns(server.pid), time.perf_counter()
-        report = _load(url, workload, count)
-        taken = time.perf_counter() - began
-        cores.append((cpu_ns(server.pid) - before) / 1e9 / max(min(report["seconds"], taken), 1e-9))
-        compiled.append(report["messages_per_second"])
+        before, spent = cpu_ns(server.pid), _children_cpu_ns()
+        compiled.append(_rate(url, workload, count))
+        costs.append((cpu_ns(server.pid) - before) / (_children_cpu_ns() - spent))
         progress.step(workload.title)
     return {
         "python": median(python),
         "load": median(compiled),
         "ratio": median(compiled) / median(python),
-        "server_cores": median(cores),
+        "server_by_load": median(costs),
     }
 
 
-def _load(url: str, workload: Workload, count: int) -> dict[str, Any]:
-    words = [_HEADRACE, "bench", *workload.words, "--msgs", str(count), "--json", "--no-progress", "-s", url]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise BenchError(f"{workload.title}: {ran.stderr.strip()}")
-    report: dict[str, Any] = json.loads(ran.stdout)
-    return report
+def _rate(url: str, workload: Workload, count: int) -> float:
+    """Run the load; return messages a second. Raises: BenchError."""
+    report = run_load(replace(workload.load, messages=count), url)
+    if report.failure is not None or report.total.errors:
+        reason = report.failure.text if report.failure else next(iter(report.total.errors))
+        raise BenchError(f"{workload.title}: {reason}")
+    return report.total.messages_per_second
+
+
+def _children_cpu_ns() -> int:
+    """The processor time of this process's children that have ended, in ns."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((spent.ru_utime + spent.ru_stime) * 1e9)
 
 
 @contextmanager
@@ -254,7 +270,7 @@ def _stream(connection: Any) -> Any:
     @asynccontextmanager
     async def made() -> AsyncIterator[Any]:
         stream = connection.jetstream(publish_async_max_pending=500)
-        await stream.add_stream(name=_STREAM, subjects=[_SUBJECT])
+        await stream.add_stream(name=_STREAM, subjects=[_SUBJECT], storage="memory")
         try:
             yield stream
         finally:
@@ -269,7 +285,7 @@ def _bucket(connection: Any) -> Any:
     @asynccontextmanager
     async def made() -> AsyncIterator[Any]:
         stream = connection.jetstream()
-        bucket = await stream.create_key_value(bucket=_STREAM, direct=True)
+        bucket = await stream.create_key_value(bucket=_STREAM, direct=True, storage="memory")
         try:
             yield bucket
         finally:
@@ -278,37 +294,27 @@ def _bucket(connection: Any) -> Any:
     return made()
 
 
-_WINDOWED: Final = ("--batch", str(_WINDOW))
+_CORE: Final = LoadOptions(scenario=Scenario.SUB, subject=_SUBJECT, partners=1)
+_STORED: Final = LoadOptions(
+    scenario=Scenario.JS_PUB, stream=_STREAM, bucket=_STREAM, subject=_SUBJECT, create=True, storage="memory"
+)
+"""In memory: clients are compared, not disks."""
+_KEYS: Final = replace(_STORED, batch=_WINDOW)
 
 WORKLOADS: Final = (
-    Workload("publish, 128 B", _publish, ("pub", _SUBJECT), 1_000_000),
-    Workload("subscribe, 128 B", _subscribe, ("sub", _SUBJECT, "--publishers", "1"), 200_000),
+    Workload("publish, 128 B", _publish, replace(_CORE, scenario=Scenario.PUB), 1_000_000),
+    Workload("subscribe, 128 B", _subscribe, _CORE, 200_000),
     Workload(
         "requests, window of 100",
         _request,
-        ("request", _SUBJECT, "--responders", "1", *_WINDOWED),
+        replace(_CORE, scenario=Scenario.REQUEST, batch=_WINDOW),
         50_000,
-        True,
+        responds=True,
     ),
+    Workload("stream: publish, window of 500", _js_publish, _STORED, 50_000),
     Workload(
-        "stream: publish, window of 500",
-        _js_publish,
-        ("js", "pub", "--stream", _STREAM, "--subject", _SUBJECT, "--create"),
-        50_000,
+        "stream: fetch 500, acknowledged", _js_fetch, replace(_STORED, scenario=Scenario.JS_FETCH), 50_000
     ),
-    Workload(
-        "stream: fetch 500, acknowledged", _js_fetch, ("js", "fetch", "--stream", _STREAM, "--create"), 50_000
-    ),
-    Workload(
-        "key-value: put, window of 100",
-        _kv_put,
-        ("kv", "put", "--bucket", _STREAM, "--create", *_WINDOWED),
-        20_000,
-    ),
-    Workload(
-        "key-value: get, window of 100",
-        _kv_get,
-        ("kv", "get", "--bucket", _STREAM, "--create", *_WINDOWED),
-        20_000,
-    ),
+    Workload("key-value: put, window of 100", _kv_put, replace(_KEYS, scenario=Scenario.KV_PUT), 20_000),
+    Workload("key-value: get, window of 100", _kv_get, replace(_KEYS, scenario=Scenario.KV_GET), 20_000),
 )

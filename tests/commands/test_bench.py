@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.certificates import Authority, tls_config
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -216,3 +217,18 @@ def test_a_server_that_goes_away_ends_it(program: Any, tmp_path: Path, alone: Co
 
     assert ran.code == 7
     assert "connection" in ran.err
+
+
+@pytest.mark.parametrize("program", [HEADRACES[0], NATS_SERVER], ids=str)
+def test_it_measures_over_tls(program: Any, tmp_path: Path, alone: CommandLine) -> None:
+    authority = Authority(tmp_path, "root")
+    config = tls_config(authority.issue("server"))
+    words = ("bench", "request", "bench.k", "--responders", "1", "--batch", "50", "--size", "9000", *FEW)
+    with ServerProcess(program, tmp_path, config=config) as server:
+        url = server.url.replace("nats://", "tls://")
+        found = alone(*words, "-s", url, "--tls-ca", str(authority.file)).ok().json
+        refused = alone(*words, "-s", url)
+
+    check(found, 300, latencies=300)
+    assert found["size_bytes"] == 300 * 9000
+    assert refused.code == 7
