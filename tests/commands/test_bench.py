@@ -232,3 +232,9 @@ def test_it_measures_over_tls(program: Any, tmp_path: Path, alone: CommandLine) 
     check(found, 300, latencies=300)
     assert found["size_bytes"] == 300 * 9000
     assert refused.code == 7
+
+
+def test_a_reader_ends_when_everything_is_read_even_before_its_time(cli: CommandLine) -> None:
+    words = ("bench", "js", "fetch", "--create", "--storage", "memory", "--duration", "1h")
+
+    check(cli(*words, *FEW).ok().json, 300, latencies=1)

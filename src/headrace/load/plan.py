@@ -91,7 +91,7 @@ class LoadPlan:
             sequences = range(first, min(last, first + MOST_GETS - 1) + 1)
             self._gets = ([prefix.encode()], [(b"", b'{"seq":%d}' % sequence) for sequence in sequences])
         else:
-            self.messages = None if self.messages is None else min(self.messages, count)
+            self.messages = count if self.messages is None else min(self.messages, count)
             self._pulls = stream.consumers(connection, options.clients)
 
     def client(self, board: LoadBoard, index: int) -> LoadClient:
