@@ -124,7 +124,11 @@ def test_without_a_server_it_ends_with_7(row: CommandRow, alone: CommandLine) ->
     assert json.loads(ran.err.splitlines()[-1])["error"]["kind"] == "no_connection"
 
 
-NEEDED: dict[str, list[str]] = {"reply": ["--echo"]}
+NEEDED: dict[str, list[str]] = {
+    "reply": ["--echo"],
+    "stream add": ["name"],
+    "stream get": ["1"],
+}
 """Flags without which a command is wrong use before it connects, by its name."""
 
 

@@ -110,6 +110,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "context": ClientWord(
         f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
     ),
+    "stream": ClientWord(
+        f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
+    ),
 }
 
 

@@ -88,7 +88,8 @@ class Output:
     ) -> None:
         """Print a list: one JSON document, a line by the template for each item, or by calling `show`.
 
-        `total` is more than there are items where the list was cut; `name` is the key that `--quiet` prints.
+        `total` is more than there are items where the list was cut; `name` is the key that `--quiet` prints,
+        as in a template.
         """
         if self.is_json:
             count = len(items) if total is None else total
@@ -101,7 +102,7 @@ class Output:
                 self._write(self._template.filled(item))
         elif self.is_quiet:
             for item in items:
-                self._write(on_one_line(str(item.get(name, ""))))
+                self._write(on_one_line(_flat(item, name)))
         else:
             show()
         for error in errors:

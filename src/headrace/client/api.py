@@ -27,7 +27,6 @@ from headrace.protocol.rfc3339 import format_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from headrace.client.blocking import ReceivedMessage
     from headrace.client.jetstream_api import JetStreamApi
 
 Document = dict[str, Any]
@@ -178,7 +177,7 @@ class JetStreamAssets:
             text = " ".join(answer.headers.get("Description", status))
             code = int(status[0]) if status[0].isdigit() else 500
             raise refusal(code, 10037 if code == _STATUS_NOT_FOUND else 0, text.lower())
-        return _direct_message(answer)
+        return stored_message(answer.headers, answer.data)
 
     def delete_message(self, stream: str, sequence: int, *, erase: bool = True) -> None:
         """Remove a message; with `erase` its bytes are overwritten."""
@@ -235,9 +234,8 @@ class JetStreamAssets:
                 return
 
 
-def _direct_message(answer: ReceivedMessage) -> StreamMessage:
-    """Return the stored message of a direct get. Raises: ProtocolError, JetStreamMissingError."""
-    headers = answer.headers
+def stored_message(headers: Headers, data: bytes) -> StreamMessage:
+    """Return the stored message of a direct get's answer. Raises: ProtocolError, JetStreamMissingError."""
     try:
         sequence = int(headers["Nats-Sequence"][0])
         time_ns = parse_time(headers["Nats-Time-Stamp"][0])
@@ -247,4 +245,4 @@ def _direct_message(answer: ReceivedMessage) -> StreamMessage:
             raise JetStreamMissingError(404, 10037, "no message found") from None
         raise ProtocolError(f"not the answer of a direct get: {error!r}") from error
     kept = {name: values for name, values in headers.items() if name not in _OWN_HEADERS}
-    return StreamMessage(subject, sequence, time_ns, answer.data, kept)
+    return StreamMessage(subject, sequence, time_ns, data, kept)

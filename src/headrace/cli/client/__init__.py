@@ -8,6 +8,8 @@
 - `context`: saved connections; `account`: who one is, and what one may.
 - `rtt`;
 - `bench`.
+- `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
+  `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """
