@@ -42,6 +42,19 @@ MESSAGE_KEYS: Final = (
     JsonKey("pending", "how many messages follow in the consumer"),
 )
 
+BACKUP_KEYS: Final = (
+    JsonKey("stream", "the stream"),
+    JsonKey("directory", "the directory of its backup"),
+    JsonKey("done", "true if it was written or restored; false with --dry-run, or if it was there already"),
+    JsonKey("size_bytes", "the bytes of the archive"),
+    JsonKey("messages", "how many messages the backup has, or the stream that was restored"),
+    JsonKey("consumers", "how many consumers; absent where the backup was not read again"),
+    JsonKey("first_sequence", "the first sequence"),
+    JsonKey("last_sequence", "the last sequence"),
+    JsonKey("differs", "what differs from what was expected; absent where nothing does"),
+    JsonKey("error", "of an account: why this stream was not done; absent where it was"),
+)
+
 
 def message_document(
     subject: str,

@@ -105,6 +105,7 @@ _CODES: Final = {
     "JetStreamError": ExitCode.REFUSED,
     "PublishRefusedError": ExitCode.REFUSED,
     "StreamingRefusedError": ExitCode.REFUSED,
+    "BackupDamagedError": ExitCode.WRONG,
 }
 
 

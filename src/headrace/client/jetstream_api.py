@@ -42,8 +42,9 @@ WRONG_LAST_SEQUENCE: Final = (10071, 10164)
 BUSY: Final = (10008, 10023, 10167, 10168)
 """Unavailable for now, out of resources for now, and two names of 'too many requests'."""
 
-EXISTS: Final = (STREAM_EXISTS, 10013, 10105, 10148, *WRONG_LAST_SEQUENCE)
-"""A stream with other settings, a consumer with the same name (in three ways), a wrong last sequence."""
+EXISTS: Final = (STREAM_EXISTS, 10130, 10013, 10105, 10148, *WRONG_LAST_SEQUENCE)
+"""A stream with other settings, one that a restore would be over, a consumer with the same name (in three
+ways), a wrong last sequence."""
 
 _PAGE: Final = 4096  # ids asked for at once; without payloads they are some 200 bytes each
 _INACTIVE_NS: Final = 30_000_000_000

@@ -1,6 +1,6 @@
 """Stored messages of a stream, read one after the other without a consumer.
 
-    for message in StoredMessages(assets, "ORDERS").forward(subject="orders.eu.>"):
+    for message in ReadableStream(assets, "ORDERS").forward(subject="orders.eu.>"):
         print(message.sequence, message.data)
 
 Nothing is taken from a work queue by that, and nothing is left behind. Where the stream allows direct gets,
@@ -30,8 +30,8 @@ _LARGEST_WINDOW: Final = 1 << 16
 """Sequences that reading backwards looks at in one step, at most; the messages there are kept meanwhile."""
 
 
-class StoredMessages:
-    """The messages that a stream has stored, as it is when reading begins.
+class ReadableStream:
+    """A stream whose stored messages are read, as it is when reading begins.
 
     Raises, from every method: as `JetStreamApi.ask`; JetStreamMissingError if there is no such stream.
     """

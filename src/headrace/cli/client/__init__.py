@@ -9,7 +9,8 @@
 - `rtt`;
 - `bench`.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
-  `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages.
+  `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages;
+  `stream_backup`: in directories.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """

@@ -64,7 +64,7 @@ def asked_config(options: Namespace) -> Config:
 
     Raises: CommandError (wrong use).
     """
-    return (_of_file(options.config) if options.config else {}) | _of_flags(options)
+    return (config_of_file(options.config) if options.config else {}) | _of_flags(options)
 
 
 def changed_config(before: Mapping[str, Any], options: Namespace) -> Config:
@@ -112,7 +112,8 @@ def _with_default(name: str, config: Mapping[str, Any]) -> Any:
 # -- out of flags
 
 
-def _of_file(path: str) -> Config:
+def config_of_file(path: str) -> Config:
+    """Return the configuration in a JSON file, `-` for standard input. Raises: CommandError, OSError."""
     try:
         text = sys.stdin.read() if path == "-" else _read(path)
         found = json.loads(text)

@@ -107,9 +107,9 @@ def _count_before(call: Call, assets: JetStreamAssets) -> int:
         end = min(options.sequence, state["last_seq"] + 1)
         gone = sum(1 for sequence in state.get("deleted") or () if sequence < end)
         return max(end - state["first_seq"] - gone, 0)
-    from headrace.client.stored_messages import StoredMessages
+    from headrace.client.stored_messages import ReadableStream
 
-    messages = StoredMessages(assets, options.stream)
+    messages = ReadableStream(assets, options.stream)
     return sum(1 for _ in messages.forward(subject=options.subject, last=options.sequence - 1))
 
 

@@ -51,10 +51,10 @@ def view(call: Call) -> ExitCode | None:
 
 def _messages(call: Call, connection: Any, *, sifts: bool) -> Iterator[StreamMessage]:
     from headrace.client.api import JetStreamAssets
-    from headrace.client.stored_messages import StoredMessages
+    from headrace.client.stored_messages import ReadableStream
 
     options = call.options
-    stored = StoredMessages(JetStreamAssets(call.api(connection)), options.stream)
+    stored = ReadableStream(JetStreamAssets(call.api(connection)), options.stream)
     # No more is asked for than is shown, where that is known.
     few = (
         {}

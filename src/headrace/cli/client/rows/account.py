@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.cli.command_rows import CommandRow, JsonKey
+from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
+from headrace.cli.json_keys import BACKUP_KEYS
 
 ROWS: Final = (
     CommandRow(
@@ -20,4 +21,41 @@ ROWS: Final = (
         ),
         examples=("account info", "account info --json"),
     ),
-)
+    CommandRow(
+        words=("account", "backup"),
+        summary="Write all streams to a directory, each to one of its own",
+        description="Backups that are there are kept, so after an interruption the same command goes on; "
+        "--force makes them anew. An error about one stream is listed, and the others go on.",
+        run="stream_backup:backup_account",
+        arguments=(WordArgument("dir", "the directory", ValueKind.DIRECTORY),),
+        flags=(
+            WordFlag(("--streams",), "only those whose name fits, such as 'ORDERS*'", ValueKind.TEXT,
+                     metavar="GLOB"),
+            WordFlag(("--no-consumers",), "without their consumers"),
+            WordFlag(("--check",), "have the server read every message first"),
+            WordFlag(("--no-verify",), "do not read them again afterwards"),
+            WordFlag(("--force", "-f"), "write over backups that are there"),
+            WordFlag(("--consumers",), "with their consumers, as always", only_as_nats=True),
+        ),
+        json=JsonForm.LISTING,
+        keys=BACKUP_KEYS,
+        examples=("account backup backups", "account backup backups --streams 'KV_*' --force"),
+    ),
+    CommandRow(
+        words=("account", "restore"),
+        summary="Make streams of all backups in a directory",
+        description="A stream that is there as in its backup is kept, so after an interruption the same "
+        "command goes on. An error about one stream is listed, and the others go on.",
+        run="stream_backup:restore_account",
+        arguments=(WordArgument("dir", "the directory of the backups", ValueKind.DIRECTORY),),
+        flags=(
+            WordFlag(("--only",), "only those whose name fits, such as 'ORDERS*'", ValueKind.TEXT,
+                     metavar="GLOB"),
+            WordFlag(("--replicas",), "servers that have them", ValueKind.NUMBER),
+        ),
+        changes=True,
+        json=JsonForm.LISTING,
+        keys=BACKUP_KEYS,
+        examples=("account restore backups --only 'KV_*' --dry-run",),
+    ),
+)  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Final
 
 from headrace.cli.client.rows.stream_flags import CONFIG_FLAGS
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
-from headrace.cli.json_keys import MESSAGE_KEYS
+from headrace.cli.json_keys import BACKUP_KEYS, MESSAGE_KEYS
 
 _STREAM: Final = WordArgument("stream", "the stream", ValueKind.STREAM)
 _INFO: Final = "`STREAM.INFO` of JetStream's API"
@@ -306,5 +306,40 @@ ROWS: Final = (
             JsonKey("messages", "how many messages are missing"),
         ),
         examples=("stream gaps ORDERS",),
+    ),
+    CommandRow(
+        words=("stream", "backup"),
+        summary="Write a stream to a directory",
+        description="The format is nats-server's: backup.json and stream.tar.s2, which either server and the "
+        "tool nats restore. It is read again afterwards, with its checksums; exit code 3 if it is not what "
+        "the server said.",
+        run="stream_backup:backup",
+        arguments=(_STREAM, WordArgument("dir", "the directory", ValueKind.DIRECTORY)),
+        flags=(
+            WordFlag(("--no-consumers",), "without its consumers"),
+            WordFlag(("--check",), "have the server read every message first"),
+            WordFlag(("--no-verify",), "do not read it again afterwards"),
+            WordFlag(("--force", "-f"), "write over a backup that is there"),
+            WordFlag(("--consumers",), "with its consumers, as always", only_as_nats=True),
+        ),
+        keys=BACKUP_KEYS,
+        examples=("stream backup ORDERS backups/ORDERS",),
+    ),
+    CommandRow(
+        words=("stream", "restore"),
+        summary="Make a stream of a backup",
+        description="Exit code 3 if the stream has not as many messages as the backup.",
+        run="stream_backup:restore",
+        arguments=(WordArgument("dir", "the directory of the backup", ValueKind.DIRECTORY),),
+        flags=(
+            WordFlag(("--name",), "another name for it", ValueKind.STREAM, metavar="NEW"),
+            WordFlag(("--config",), "file with fields of another configuration, as JSON", ValueKind.FILE),
+            WordFlag(("--replicas",), "servers that have it", ValueKind.NUMBER),
+            WordFlag(("--cluster",), "the cluster that it is placed in", ValueKind.TEXT),
+            WordFlag(("--tag",), "a tag that its servers have", ValueKind.TEXT, repeated=True),
+        ),
+        changes=True,
+        keys=BACKUP_KEYS,
+        examples=("stream restore backups/ORDERS", "stream restore backups/ORDERS --name ORDERS2 --dry-run"),
     ),
 )
