@@ -10,7 +10,7 @@
 - `bench`.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
   `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages;
-  `stream_backup`: in directories.
+  `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """

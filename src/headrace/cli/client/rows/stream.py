@@ -342,4 +342,55 @@ ROWS: Final = (
         keys=BACKUP_KEYS,
         examples=("stream restore backups/ORDERS", "stream restore backups/ORDERS --name ORDERS2 --dry-run"),
     ),
+    CommandRow(
+        words=("stream", "copy"),
+        summary="Make a stream with the configuration of another one, or with its messages, too",
+        description="The copy takes no subjects of the other stream: --subjects says which, else its name is "
+        "one. With --data messages keep their sequences and times: it is a mirror until it has those that "
+        "were there. Not for work queues, whose messages that would take away.",
+        run="stream_copy:copy",
+        aliases=("cp",),
+        arguments=(_STREAM, WordArgument("target", "the name of the copy", ValueKind.STREAM)),
+        flags=(
+            WordFlag(("--data",), "copy the messages, too"),
+            WordFlag(("--since",), "with --data: only messages from a time on", ValueKind.SINCE),
+            WordFlag(("--subject",), "with --data: only those of subjects that match", ValueKind.SUBJECT),
+            WordFlag(("--config-only",), "only the configuration, as without --data"),
+            *CONFIG_FLAGS,
+        ),
+        changes=True,
+        keys=_CHANGES,
+        says=_INFO,
+        examples=(
+            "stream copy ORDERS ORDERS2 --subjects 'orders2.>'",
+            "stream copy ORDERS LAST_WEEK --data --since 7d",
+        ),
+    ),
+    CommandRow(
+        words=("stream", "cluster", "step-down"),
+        summary="Have the leader of a stream step down",
+        run="stream_cluster:step_down",
+        aliases=("stepdown", "down"),
+        arguments=(_STREAM,),
+        flags=(WordFlag(("--preferred",), "the server that is to lead", ValueKind.SERVER),),
+        keys=(
+            JsonKey("stream", "the stream"),
+            JsonKey("before", "the server that led it; absent if nobody did"),
+            JsonKey("leader", "the server that leads it; absent if nobody does"),
+        ),
+    ),
+    CommandRow(
+        words=("stream", "cluster", "peer-remove"),
+        summary="Take a stream from a server; another server gets it where there is one",
+        run="stream_cluster:remove_peer",
+        aliases=("pr",),
+        arguments=(_STREAM, WordArgument("peer", "the name of the server", ValueKind.SERVER)),
+        changes=True,
+        asks=True,
+        keys=(
+            JsonKey("stream", "the stream"),
+            JsonKey("peer", "the server"),
+            JsonKey("removed", "true if it was taken from the server, false with --dry-run"),
+        ),
+    ),
 )
