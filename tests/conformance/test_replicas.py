@@ -16,6 +16,7 @@ import nats
 import pytest
 from nats.errors import Error as ClientError
 
+from harness.command_line import CommandLine
 from harness.ports import free_port
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import PATIENCE
@@ -273,6 +274,29 @@ def test_a_leader_hands_over(servers: list[str], asset: str) -> None:
         assert {each["name"] for each in advisory["replicas"]} <= NAMES
         assert (await ask(client, "STREAM.INFO.MOVED"))["state"]["messages"] == 50
         await delete(client, "MOVED")
+
+    with_client(servers, use)
+
+
+def test_commands_hand_a_leader_over_and_take_a_stream_away(servers: list[str], tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path, servers[1])
+    stream = ("stream", "cluster")
+
+    async def use(client: Client) -> None:
+        await made(client, "LED")
+
+        async def stepped_down() -> bool:
+            ran = cli(*stream, "step-down", "LED", "--json")
+            return ran.code == 0 and ran.json["leader"] not in (ran.json["before"], None)
+
+        await until(stepped_down)
+        await until(lambda: _has_all(client, "LED"))
+        assert cli(*stream, "step-down", "LED", "--preferred", "nobody").code == 6
+        assert cli(*stream, "peer-remove", "LED", "nobody", "--dry-run").code == 4
+        assert cli(*stream, "peer-remove", "LED", "S0", "--dry-run").code == 3
+        assert cli(*stream, "peer-remove", "LED", "S0").code == 2
+        assert cli(*stream, "peer-remove", "LED", "S0", "--force").code == 6  # no other server could have it
+        await delete(client, "LED")
 
     with_client(servers, use)
 
