@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.waiting import PATIENCE
 from headrace.client.api import JetStreamAssets
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -531,3 +532,31 @@ def test_a_terminal_gets_a_table_that_fits(cli: CommandLine, assets: JetStreamAs
     lines = terminal.seen.splitlines()
     assert lines[0].split() == ["Name", "Subjects", "Messages", "Size", "Consumers", "Last", "message"]
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_pipe_that_closes_ends_it_quietly(cli: CommandLine, assets: JetStreamAssets) -> None:
+    filled(assets, "PIPE", 300, allow_direct=True)
+
+    with cli.started("stream", "view", "PIPE", "--all", "--json") as running:
+        assert json.loads(running.line())["sequence"] == 1
+        assert running.process.stdout is not None
+        assert running.process.stderr is not None
+        running.process.stdout.close()
+        assert running.process.stderr.read() == b""
+        assert running.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_an_info_is_shown_on_terminals(cli: CommandLine, assets: JetStreamAssets, width: int) -> None:
+    filled(assets, "GOLDEN", 3, max_bytes=1 << 20, max_age=7 * 86_400_000_000_000, metadata={"team": "red"})
+
+    with cli.terminal("stream", "info", "GOLDEN", "--color", "never", width=width) as terminal:
+        assert terminal.end() == 0
+    shown = [line.split(None, 1) for line in terminal.seen.splitlines()]
+    facts = {each[0]: each[1] for each in shown if len(each) == 2}
+    assert terminal.seen.startswith("Stream GOLDEN\n")
+    assert (facts["subjects"], facts["storage"], facts["retention"]) == ("golden.>", "file", "limits")
+    assert "  max bytes" in terminal.seen
+    assert "1.0 MiB" in terminal.seen
+    assert "  7d\n" in terminal.seen
+    assert facts["messages"] == "3"
