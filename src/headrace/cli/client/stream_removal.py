@@ -96,17 +96,17 @@ def _expected(call: Call, assets: JetStreamAssets) -> int:
         return _count_before(call, assets)
     info = assets.stream_info(options.stream, subjects=options.subject)
     counted = info["state"].get("subjects") or {}
-    there = info["state"]["messages"] if options.subject is None else sum(counted.values())
-    return max(there - (options.keep or 0), 0)
+    there = int(info["state"]["messages"]) if options.subject is None else sum(counted.values())
+    return max(there - int(options.keep or 0), 0)
 
 
 def _count_before(call: Call, assets: JetStreamAssets) -> int:
     options = call.options
     if options.subject is None:
         state = assets.stream_info(options.stream, with_deleted=True)["state"]
-        end = min(options.sequence, state["last_seq"] + 1)
+        end = min(int(options.sequence), int(state["last_seq"]) + 1)
         gone = sum(1 for sequence in state.get("deleted") or () if sequence < end)
-        return max(end - state["first_seq"] - gone, 0)
+        return max(end - int(state["first_seq"]) - gone, 0)
     from headrace.client.stored_messages import ReadableStream
 
     messages = ReadableStream(assets, options.stream)

@@ -38,14 +38,20 @@ def view(call: Call) -> ExitCode | None:
     wanted = conditions(options.where)
     needle = None if options.match is None else options.match.encode("utf-8", "surrogateescape")
     limit = None if options.all else options.limit
-    count = 0
+    count = last = 0
     with call.connected() as connection:
-        for message in _messages(call, connection, sifts=bool(wanted or needle)):
-            if limit is not None and count >= limit:
-                break
-            if (needle is None or needle in message.data) and _fits(message.data, wanted):
-                count += 1
-                _print(call, message)
+        try:
+            for message in _messages(call, connection, sifts=bool(wanted or needle)):
+                if limit is not None and count >= limit:
+                    break
+                if (needle is None or needle in message.data) and _fits(message.data, wanted):
+                    count += 1
+                    _print(call, message)
+                last = message.sequence
+        except KeyboardInterrupt:
+            if last and not options.reverse:
+                call.out.warn(f"looked at messages up to {last}; --from {last + 1} goes on")
+            raise
     return ExitCode.NOT_THERE if options.fail_empty and not count else None
 
 
