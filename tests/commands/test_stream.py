@@ -346,6 +346,37 @@ def test_an_edit_keeps_what_is_not_said(cli: CommandLine, assets: JetStreamAsset
     assert config["allow_direct"] is False
 
 
+def test_an_empty_value_removes_a_field(cli: CommandLine, assets: JetStreamAssets) -> None:
+    filled(assets, "SOURCE", 3)
+    assets.create_stream(
+        {
+            "name": "PROMOTED",
+            "mirror": {"name": "SOURCE"},
+            "metadata": {"a": "1", "b": "2"},
+            "description": "x",
+        }
+    )
+
+    flags = ("--mirror", "", "--metadata", "a=", "--description", "", "--subjects", "promoted.>")
+    config = cli("stream", "edit", "PROMOTED", *flags, "--json").ok().json["config"]
+
+    assert "mirror" not in config
+    assert (config["subjects"], config.get("description", "")) == (["promoted.>"], "")
+    assert config["metadata"]["b"] == "2"
+    assert "a" not in config["metadata"]
+
+
+def test_a_mirror_without_its_origin_says_so(cli: CommandLine, assets: JetStreamAssets) -> None:
+    assets.create_stream({"name": "ORPHAN", "mirror": {"name": "NOBODY"}})
+
+    shown = cli("stream", "info", "ORPHAN").ok()
+    [item] = cli("stream", "report", "--json").ok().json["items"]
+
+    assert "mirror\t" in shown.out
+    assert item["origins"][0]["name"] == "NOBODY"
+    assert item["lag"] == 0
+
+
 def test_an_edit_that_the_server_refuses_is_6(cli: CommandLine, assets: JetStreamAssets) -> None:
     filled(assets, "REFUSED", 0)
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness.command_line import CommandLine
 from harness.processes import SIDES, ServerProcess
+from headrace.client import backup_directory
 from headrace.client.api import JetStreamAssets
 from headrace.client.blocking import connect
+from headrace.client.errors import JetStreamError
 from headrace.client.jetstream_api import JetStreamApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from headrace.client.snapshots import StreamSnapshot
 
 CONFIG = """
 accounts {
@@ -233,3 +237,56 @@ def test_all_streams_move_and_a_run_goes_on(pair: Both) -> None:
     [wrong] = [item for item in ran.json["items"] if "error" in item]
     assert wrong["stream"] == "ONE"
     assert sorted(theirs.stream_names()) == ["KV_three", "ONE", "TWO"]
+
+
+def test_an_interrupted_backup_says_how_to_go_on(single: Single, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli, assets, folder = single
+    for name in ("ALPHA", "BETA"):
+        filled(assets, name, 3)
+    take = backup_directory.take_snapshot
+
+    def interrupted(api: JetStreamApi, stream: str, write: Any, **options: Any) -> StreamSnapshot:
+        if stream == "BETA":
+            write(b"some bytes")
+            raise KeyboardInterrupt
+        return take(api, stream, write, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup_directory, "take_snapshot", interrupted)
+        ran = cli("account", "backup", str(folder))
+    assert ran.code == 130
+    assert "1 of 2 streams are done; the same command goes on" in ran.err
+    assert list((folder / "BETA").iterdir()) == []
+
+    found = cli("account", "backup", str(folder), "--json").ok().json["items"]
+    assert [(item["stream"], item["done"]) for item in found] == [("ALPHA", False), ("BETA", True)]
+
+
+def test_a_backup_that_fails_leaves_the_one_before(single: Single, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli, assets, folder = single
+    filled(assets, "KEPT", 3)
+    cli("stream", "backup", "KEPT", str(folder)).ok()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def broken(api: JetStreamApi, stream: str, write: Any, **options: Any) -> StreamSnapshot:
+        write(b"some bytes")
+        raise JetStreamError(408, 0, "No Flow Response")
+
+    monkeypatch.setattr(backup_directory, "take_snapshot", broken)
+    assert cli("stream", "backup", "KEPT", str(folder), "--force").code == 6
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_one_stream_that_fails_does_not_stop_the_others(single: Single) -> None:
+    cli, assets, folder = single
+    for name in ("FIRST", "SECOND"):
+        filled(assets, name, 3)
+    folder.mkdir()
+    (folder / "FIRST").write_text("not a directory")
+
+    ran = cli("account", "backup", str(folder), "--json")
+
+    assert ran.code == 1
+    first, second = ran.json["items"]
+    assert "FIRST" in first["error"]
+    assert (second["done"], second["messages"]) == (True, 3)

@@ -16,10 +16,10 @@ DOCUMENT = {
     "config": {"subjects": ["a", "b"], "limits": {}},
 }
 TRUE = [
-    "name=ORDERS", "name!=X", "name>A", "name<=ORDERS", " name = ORDERS", "count=20", "count>=20", "count<100",
-    "count!=21", "count!=many", "share=0.5", "share<0.75", "sealed=true", "sealed!=false", "mirror=null",
-    "none!=1", "config.none.x!=1", "config.limits!=x", "config.subjects=a", "config.subjects!=c",
-    "config.subjects.1=b",
+    "name=ORDERS", "name!=X", "name>A", "name<=ORDERS", " name = ORDERS",
+    "count=20", "count>=20", "count<100", "count!=21", "count!=many", "share=0.5", "share<0.75",
+    "sealed=true", "sealed!=false", "mirror=null", "none!=1", "config.none.x!=1",
+    "config.limits!=x", "config.subjects=a", "config.subjects!=c", "config.subjects.1=b",
 ]  # fmt: skip
 FALSE = [
     "name=orders", "name!=ORDERS", "count>20", "count=many", "count>many", "sealed=false", "none=1", "none<1",

@@ -68,13 +68,18 @@ def asked_config(options: Namespace) -> Config:
 
 
 def changed_config(before: Mapping[str, Any], options: Namespace) -> Config:
-    """Return a stream's configuration with what flags and file say. Raises: CommandError (wrong use)."""
+    """Return a stream's configuration with what flags and file say; an empty value removes a field.
+
+    Raises: CommandError (wrong use).
+    """
     asked = asked_config(options)
     found = {**before, **asked}
     for name in ("metadata", "consumer_limits", "placement"):
         if isinstance(asked.get(name), dict) and isinstance(before.get(name), dict):
             found[name] = {**before[name], **asked[name]}
-    return without_server_metadata(found)
+    if found.get("metadata"):
+        found["metadata"] = {name: value for name, value in found["metadata"].items() if value}
+    return without_server_metadata({name: value for name, value in found.items() if value is not None})
 
 
 def without_server_metadata(config: Mapping[str, Any]) -> Config:
