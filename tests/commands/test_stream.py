@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,6 +112,39 @@ def test_streams_are_found_by_what_is_true_of_them(cli: CommandLine, assets: Jet
     assert found("--subject", "full.x") == ["FULL"]
     assert cli("stream", "find", "--where", "nonsense").code == 2
     assert cli("stream", "find", "--idle", "1h", "--fail-empty").code == 4
+
+
+def test_streams_whose_servers_are_silent_are_named(cli: CommandLine, assets: JetStreamAssets) -> None:
+    """As the leader of a cluster answers that has lost servers."""
+    filled(assets, "HERE", 1)
+    page = {
+        "total": 1, "offset": 0, "limit": 256, "streams": list(assets.streams()),
+        "missing": ["AWAY"], "offline": {"NEWER": "unsupported feature"},
+    }  # fmt: skip
+    ready = threading.Event()
+
+    def answer() -> None:
+        with connect(cli.url) as connection:
+            connection.subscribe("LEADER.API.STREAM.LIST")
+            connection.flush()
+            ready.set()
+            question = next(connection.messages(PATIENCE))
+            assert question.reply is not None
+            connection.publish(question.reply, json.dumps(page).encode())
+            connection.flush()
+
+    leader = threading.Thread(target=answer)
+    leader.start()
+    assert ready.wait(PATIENCE)
+    ran = cli("stream", "ls", "--json", "--js-api-prefix", "LEADER.API").ok()
+    leader.join()
+
+    assert ran.json["errors"] == [
+        {"name": "AWAY", "error": "no answer"},
+        {"name": "NEWER", "error": "unsupported feature"},
+    ]
+    assert (len(ran.json["items"]), ran.json["total"], ran.json["truncated"]) == (1, 3, True)
+    assert "AWAY: no answer" in ran.err
 
 
 # -- info, state, subjects, gaps

@@ -17,7 +17,11 @@ LISTING_KEYS: Final = (
     JsonKey("items", "the items, each an object"),
     JsonKey("total", "how many there are"),
     JsonKey("truncated", "true if there are more than are listed"),
-    JsonKey("errors", "servers that did not answer: objects with `server` and `error`; absent without one"),
+    JsonKey(
+        "errors",
+        "servers that did not answer: objects with `server`, or the `name` of what they have, and `error`; "
+        "absent without one",
+    ),
 )
 
 ERROR_KEYS: Final = (

@@ -106,7 +106,8 @@ class Output:
         else:
             show()
         for error in errors:
-            self.warn(f"{error.get('server', 'a server')}: {error.get('error', 'no answer')}")
+            of = error.get("server") or error.get("name", "a server")
+            self.warn(f"{of}: {error.get('error', 'no answer')}")
 
     def event(
         self, document: Mapping[str, Any], show: Callable[[], object], *, quiet: str | None = None

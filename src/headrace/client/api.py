@@ -25,7 +25,7 @@ from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import format_time, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from headrace.client.jetstream_api import JetStreamApi
 
@@ -65,9 +65,15 @@ class JetStreamAssets:
 
     # -- streams
 
-    def streams(self, subject: str | None = None) -> Iterator[Document]:
-        """Yield the infos of all streams, or of those that take a subject, page by page."""
-        yield from self._pages("STREAM.LIST", "streams", {} if subject is None else {"subject": subject})
+    def streams(
+        self, subject: str | None = None, *, missing: Callable[[str, str], object] | None = None
+    ) -> Iterator[Document]:
+        """Yield the infos of all streams, or of those that take a subject, page by page.
+
+        `missing` is called with the name of each stream whose servers did not tell their infos, and why.
+        """
+        request = {} if subject is None else {"subject": subject}
+        yield from self._pages("STREAM.LIST", "streams", request, missing=missing)
 
     def stream_names(self, subject: str | None = None) -> Iterator[str]:
         """Yield the names of all streams, or of those that take a subject."""
@@ -223,13 +229,25 @@ class JetStreamAssets:
         request = None if until_ns is None else {"pause_until": format_time(until_ns)}
         return self.api.ask(f"CONSUMER.PAUSE.{stream}.{consumer}", request)
 
-    def _pages(self, verb: str, key: str, request: Mapping[str, object]) -> Iterator[Any]:
+    def _pages(
+        self,
+        verb: str,
+        key: str,
+        request: Mapping[str, object],
+        *,
+        missing: Callable[[str, str], object] | None = None,
+    ) -> Iterator[Any]:
         offset = 0
         while True:
             page = self.api.ask(verb, {**request, "offset": offset})
             items: Sequence[Any] = page.get(key) or ()
             yield from items
             offset += len(items)
+            if missing is not None:
+                for name in page.get("missing") or ():
+                    missing(str(name), "no answer")
+                for name, reason in (page.get("offline") or {}).items():
+                    missing(str(name), str(reason))
             if not items or offset >= int(page.get("total", 0)):
                 return
 

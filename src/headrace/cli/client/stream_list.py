@@ -21,13 +21,14 @@ Info = dict[str, Any]
 
 def list_all(call: Call) -> ExitCode | None:
     """List the streams."""
-    infos = _sorted(_shown(call, call.options.subject), call.options.sort)
-    return _listed(call, infos)
+    infos, errors = _streams(call)
+    return _listed(call, _sorted(_shown(call, infos), call.options.sort), errors)
 
 
 def report(call: Call) -> ExitCode | None:
     """Show streams with what they have, and how far they are behind."""
-    items = [_facts(info) for info in _sorted(_shown(call, call.options.subject), call.options.sort)]
+    infos, errors = _streams(call)
+    items = [_facts(info) for info in _sorted(_shown(call, infos), call.options.sort)]
 
     def show() -> None:
         from headrace.cli.text_table import ColumnKind, TextColumn
@@ -55,7 +56,7 @@ def report(call: Call) -> ExitCode | None:
         ]  # fmt: skip
         call.out.table(columns, rows)
 
-    call.out.listing(items, show)
+    call.out.listing(items, show, total=len(items) + len(errors), errors=errors)
     return _empty(call, items)
 
 
@@ -72,12 +73,12 @@ def find(call: Call) -> ExitCode | None:
     if options.idle is not None:
         before = time.time_ns() - options.idle
         tests.append(lambda info: (_last_ns(info) or moment_of(info["created"]) or 0) < before)
-    infos = _sorted(_streams(call, options.subject), "name")
-    found = [info for info in infos if all(test(info) for test in tests) is not options.invert]
-    return _listed(call, found)
+    infos, errors = _streams(call)
+    fitting = [info for info in infos if all(test(info) for test in tests) is not options.invert]
+    return _listed(call, _sorted(fitting, "name"), errors)
 
 
-def _listed(call: Call, infos: list[Info]) -> ExitCode | None:
+def _listed(call: Call, infos: list[Info], errors: list[Info]) -> ExitCode | None:
     names = [info["config"]["name"] for info in infos]
 
     def show() -> None:
@@ -108,10 +109,11 @@ def _listed(call: Call, infos: list[Info]) -> ExitCode | None:
         ]
         call.out.table(columns, rows)
 
+    total = len(infos) + len(errors)
     if call.options.names:
-        call.out.listing([{"name": name} for name in names], show)
+        call.out.listing([{"name": name} for name in names], show, total=total, errors=errors)
     else:
-        call.out.listing(infos, show, name="config.name")
+        call.out.listing(infos, show, total=total, errors=errors, name="config.name")
     return _empty(call, infos)
 
 
@@ -119,19 +121,27 @@ def _empty(call: Call, items: list[Info]) -> ExitCode | None:
     return ExitCode.NOT_THERE if call.options.fail_empty and not items else None
 
 
-def _shown(call: Call, subject: str | None) -> list[Info]:
-    """The streams, without those of buckets and of MQTT unless all are wanted."""
-    found = _streams(call, subject)
-    if call.options.all or subject is not None:
-        return found
-    return [info for info in found if not info["config"]["name"].startswith(_INNER)]
+def _shown(call: Call, infos: list[Info]) -> list[Info]:
+    """The streams, without those of buckets and of MQTT unless all are wanted, or those of a subject."""
+    if call.options.all or call.options.subject is not None:
+        return infos
+    return [info for info in infos if not info["config"]["name"].startswith(_INNER)]
 
 
-def _streams(call: Call, subject: str | None) -> list[Info]:
+def _streams(call: Call) -> tuple[list[Info], list[Info]]:
+    """The streams, those that take a subject if there is one, and errors about those that are not known."""
     from headrace.client.api import JetStreamAssets
 
+    errors: list[Info] = []
     with call.connected() as connection:
-        return list(JetStreamAssets(call.api(connection)).streams(subject))
+        assets = JetStreamAssets(call.api(connection))
+        infos = list(
+            assets.streams(
+                call.options.subject,
+                missing=lambda name, reason: errors.append({"name": name, "error": reason}),
+            )
+        )
+    return infos, errors
 
 
 def _sorted(infos: list[Info], order: str) -> list[Info]:
