@@ -46,6 +46,11 @@ class OwnerWatch:
         elif not self._is_suspected:
             self._wait(now)
 
+    def stay(self, until: float) -> None:
+        """Leave the shard to its owner for so long, unless that is known to be gone."""
+        if self.due is not None and not self._is_alone and not self._is_suspected:
+            self.due = max(self.due, until)
+
     def suspect(self, now: float) -> None:
         """The connections to the owner are gone."""
         self._is_suspected = True

@@ -50,6 +50,10 @@ BEGIN_S: Final = 5.0
 STANDBY_END_S: Final = 1.0
 """Seconds that a request of a server which owns nothing holds up its end."""
 
+RETURN_S: Final = 5.0
+"""Seconds that an owner with `commit: disk` is given when the bucket answers again: its disk has more than
+that, and it has to notice first."""
+
 RELEASE_S: Final = 5.0
 """Seconds that a bucket which does not answer holds up an orderly end. What was acknowledged is in it."""
 
@@ -262,6 +266,7 @@ class Shard:
                 continue
             except HeadraceError as error:  # it may be able to read along later
                 self._complain(error)
+                self._note_silent_bucket()
                 await self._wait(LOOK_S)
                 continue
             self._complain(None)
@@ -276,8 +281,11 @@ class Shard:
         assert replica is not None, "it was loaded"
         is_due = watch.due is not None and watch.due <= self._loop.time()
         told = self._told if self._told > replica.point.number and not is_due else None
+        began = self._loop.time()
         if (is_due or not self._has_all(replica)) and await replica.catch_up(told):
             self._note_progress(replica)
+        elif self._loop.time() - began > LOOK_S:
+            self._note_silent_bucket()
         await self._inheritance.judge(replica)
         if watch.due is None or watch.due > self._loop.time():
             self._settled.set()
@@ -313,6 +321,11 @@ class Shard:
         epoch, heard_at = self._heard_owner
         is_recent = self._loop.time() < heard_at + LOOK_S  # as `_next_look` says: sums of times are not exact
         return is_recent and epoch == replica.point.epoch and self._told <= replica.point.number
+
+    def _note_silent_bucket(self) -> None:
+        """Leave the shard to an owner whose disk has more than the bucket, which may be as silent to it."""
+        if self._inheritance.is_late:
+            self._watch.stay(self._loop.time() + RETURN_S)
 
     def _next_look(self) -> float:
         """Return the time of the next look if nothing is told before."""
@@ -441,6 +454,14 @@ class Shard:
         """True if the bucket has confirmed a moment ago that this server is the owner."""
         return self._loop.time() - self.last_proof <= PROVEN_S
 
+    def _may_own(self) -> bool:
+        """True while this server says that it is the owner.
+
+        One whose disk has more than the bucket does so for as long as its services may speak: a bucket that
+        is away for all would else be another server's when it is back, without what is on this disk alone.
+        """
+        return self._loop.time() - self.last_proof <= max(PROVEN_S, self.lag_allowed_s)
+
     # -- what is heard and told -----------------------------------------------------------------------
 
     def heard(self, beat: Beat, server_id: str, name: str = "") -> None:
@@ -495,7 +516,7 @@ class Shard:
         point = self._replica.point if self._replica is not None else None
         if self.role is Role.OWNER and self._term is not None:
             # One that is cut off from the bucket leaves it to those that are not.
-            self._host.tell(Beat(self._is_proven(), self._term.epoch, self._term.writer.durable))
+            self._host.tell(Beat(self._may_own(), self._term.epoch, self._term.writer.durable))
         elif point is not None:
             self._host.tell(Beat(False, point.epoch, point.number))
 

@@ -71,3 +71,18 @@ def test_a_server_without_peers_that_finds_objects_claims_when_no_more_come() ->
     assert watch.due == 1.0 + SILENCE_S
     watch.wrote(2.0)
     assert watch.due == 2.0 + SILENCE_S
+
+
+def test_a_shard_is_left_to_an_owner_that_may_come_back_unless_it_is_gone() -> None:
+    watch = OwnerWatch(0.0, is_alone=False)
+    watch.stay(10.0)
+    assert watch.due == 10.0
+    watch.stay(9.0)
+    assert watch.due == 10.0
+    watch.suspect(9.0)
+    watch.stay(20.0)
+    assert watch.due == 9.0
+
+    alone = OwnerWatch(0.0, is_alone=True)
+    alone.stay(10.0)
+    assert alone.due == 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -13,13 +13,16 @@ from harness.memory_objects import FAILS, HANGS, PROMPT, Fate, MemoryObjects
 from harness.virtual_loop import run
 from headrace.bucket.errors import NotOurs
 from headrace.bucket.keys import ShardKeys
+from headrace.bucket.opening import COMMIT_LIMITS
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.port import Beat
 from headrace.bucket.request_counts import RequestCounts
+from headrace.bucket.requests import LIMITS, BucketRequests
 from headrace.bucket.shard import BEGIN_S, RELEASE_S, STANDBY_END_S, Role, Shard
 from headrace.bucket.wal_object import Kind, WalObject
 from headrace.conf.bucket_options import BucketOptions
 from headrace.errors import StorageError
+from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.port import NewMessage, SyncPolicy
 from headrace.log.store import FileStore
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.log.port import MessageLog
 
 KEYS = ShardKeys("jetstream")
+MAX_LAG_S = 10.0
 
 
 class NoReads:
@@ -49,6 +53,11 @@ async def at_once(work: Callable[[], Any]) -> Any:
     return work()
 
 
+def _with_limits(objects: MemoryObjects) -> BucketRequests:
+    """Return a store whose requests end some time, as those of a server do."""
+    return BucketRequests(objects, Random(1).random, {**LIMITS, "create": COMMIT_LIMITS})
+
+
 class Server:
     """A server with one log in the shard; `peers` hear what it says."""
 
@@ -60,6 +69,8 @@ class Server:
         peers: list[Server],
         *,
         is_alone: bool = True,
+        commit: Literal["bucket", "disk"] = "bucket",
+        store: MemoryObjects | None = None,
     ) -> None:
         self.name = name
         self.directory = directory / name
@@ -70,22 +81,23 @@ class Server:
         self.loses_objects = False
         """True: the WAL objects that it tells the others of get lost."""
         self.tells_no_objects = False
-        self.objects = MemoryObjects(lambda _: Fate(0.0025, 0.0025), objects)
+        self.objects = store or MemoryObjects(lambda _: Fate(0.0025, 0.0025), objects)
         self._store: FileStore | None = None
         self._committer: Committer | None = None
         place = ShardPlace(
             KEYS,
-            self.objects,
+            self.objects if commit == "bucket" else _with_limits(self.objects),
             NoReads(),  # type: ignore[arg-type]  # whole files are all here
             self.directory,
             RealFileSystem(),
             name,
             "",
-            BucketOptions(url="memory"),
+            BucketOptions(url="memory", commit=commit, max_lag=MAX_LAG_S),
             lambda: 0,
             Random(name),
             RequestCounts(0.0),
             at_once,
+            InlineCommitter,
         )
         self.shard = Shard(place, self, logging.getLogger(name), is_alone=is_alone)
 
@@ -136,11 +148,11 @@ class Server:
         return [message.payload for message in self.log.read_from(1).messages]
 
 
-def servers(directory: Path, *names: str) -> list[Server]:
+def servers(directory: Path, *names: str, commit: Literal["bucket", "disk"] = "bucket") -> list[Server]:
     objects: dict[str, Any] = {}
     made: list[Server] = []
     for name in names:
-        made.append(Server(name, directory, objects, made, is_alone=False))
+        made.append(Server(name, directory, objects, made, is_alone=False, commit=commit))
     return made
 
 
@@ -152,9 +164,11 @@ async def owner_of(some: list[Server], but: Server | None = None) -> Server:
         await asyncio.sleep(0.01)
 
 
-async def settled(directory: Path) -> tuple[list[Server], Server]:
+async def settled(
+    directory: Path, commit: Literal["bucket", "disk"] = "bucket"
+) -> tuple[list[Server], Server]:
     """Three servers, of which one owns the shard and the others have read that."""
-    three = servers(directory, "a", "b", "c")
+    three = servers(directory, "a", "b", "c", commit=commit)
     for server in three:
         await server.shard.start()
     first = await owner_of(three)
@@ -490,6 +504,92 @@ def test_an_owner_whose_bucket_answers_believes_no_other_server(tmp_path: Path) 
             await server.shard.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize("seconds", [6, 9, 60])
+@pytest.mark.parametrize("fate", [FAILS, HANGS], ids=["fails", "hangs"])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_owner_whose_disk_has_more_than_the_bucket_keeps_the_shard_while_that_is_away_for_all(
+    tmp_path: Path, seconds: int, fate: Fate, seed: int
+) -> None:
+    """Else another server would take over when the bucket is back, without what is on that disk alone."""
+
+    async def main() -> None:
+        three, first = await settled(tmp_path, "disk")
+        await asyncio.sleep(1 + seed / 4)
+        for server in three:
+            server.objects.fate = lambda _: fate
+        assert await first.publish(b"two") == 2
+        await asyncio.sleep(seconds)
+        for server in three:
+            server.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(10)
+        assert await owner_of(three) is first
+        assert first.texts() == [b"one", b"two"]
+        assert first.shard.status().lag_bytes == 0
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_an_owner_with_more_on_its_disk_that_is_cut_off_alone_is_replaced_when_it_may_be_no_later(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path, "disk")
+        loop = asyncio.get_running_loop()
+        first.objects.fate = lambda _: FAILS
+        await first.publish(b"two")
+        began = loop.time()
+        second = await owner_of(three, first)
+        assert MAX_LAG_S - 1 <= loop.time() - began < MAX_LAG_S + 4
+        assert second.texts() == [b"one"]
+        assert first.log is None
+        first.objects.fate = lambda _: PROMPT
+        await asyncio.sleep(5)
+        assert [name.name for name in (first.directory / ".bucket").iterdir() if "lost" in name.name] == [
+            "backlog.lost-2"
+        ]
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_positions_go_on_over_servers_that_were_told_of_the_objects(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path, "disk")
+        for number in range(5):
+            await first.publish(b"%d" % number)
+            await asyncio.sleep(1)
+        highest = max(_positions(first))
+        first.is_cut = True
+        for server in three:
+            if server is not first:
+                server.shard.suspect()
+        second = await owner_of(three, first)
+        (fence,) = [each for each in _objects(second) if each.kind is Kind.FENCE and each.epoch == 2]
+        assert fence.position == highest
+        await second.publish(b"more")
+        await asyncio.sleep(1)
+        assert max(_positions(second)) > highest
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def _objects(server: Server) -> list[WalObject]:
+    """The log in the bucket, in order."""
+    keys = sorted(key for key in server.objects.objects if "/wal/" in key)
+    return [
+        WalObject.unpack(server.objects.objects[key][0], KEYS.shard, KEYS.number_of(key) or 0) for key in keys
+    ]
+
+
+def _positions(server: Server) -> list[int]:
+    return [each.position for each in _objects(server)]
 
 
 def test_servers_that_are_gone_for_long_are_not_shown(tmp_path: Path) -> None:
