@@ -41,8 +41,8 @@ FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
 
 
-class Peer(NamedTuple):
-    """Another server: its name, its last sign of life, and the loop's time when that came."""
+class HeardServer(NamedTuple):
+    """A server that was heard: its name, its last sign of life, and the loop's time when that came."""
 
     name: str
     beat: Beat
@@ -72,7 +72,7 @@ class OwnerTerm:
         self.epoch: Final = claim.epoch
         self.is_closed: Final = asyncio.Event()
         """Set when everything of the term is closed."""
-        self.peers: Final[dict[str, Peer]] = {}
+        self.peers: Final[dict[str, HeardServer]] = {}
         """The last signs of life of the other servers, by server id."""
         self.trouble: str | None = None
         """Why requests fail now; None: they do not."""
@@ -200,7 +200,7 @@ class OwnerTerm:
         if server_id not in self.peers:
             for gone in [each for each, peer in self.peers.items() if now - peer.at > FORGOTTEN_S]:
                 del self.peers[gone]
-        self.peers[server_id] = Peer(name or server_id, beat, now)
+        self.peers[server_id] = HeardServer(name or server_id, beat, now)
         self._teller.heard(server_id, now)
 
     def shown_in(self, status: ShardStatus, now: float) -> ShardStatus:
@@ -236,8 +236,9 @@ class OwnerTerm:
         self.snapshots.committed(position, number, size)
 
     def _confirmed(self, number: int, data: bytes) -> None:
-        told = self._teller.confirmed(number, data, self._loop.time())
-        if not told.issuperset(self.peers):
+        now = self._loop.time()
+        told = self._teller.confirmed(number, data, now)
+        if any(now - peer.at <= SILENCE_S for each, peer in self.peers.items() if each not in told):
             self._tell()
 
     def _lost(self, error: BucketError) -> None:

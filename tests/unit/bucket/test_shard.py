@@ -14,6 +14,7 @@ from harness.virtual_loop import run
 from headrace.bucket.errors import NotOurs
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.opening import COMMIT_LIMITS
+from headrace.bucket.owner_watch import BEAT_S
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.port import Beat
 from headrace.bucket.request_counts import RequestCounts
@@ -590,6 +591,32 @@ def _objects(server: Server) -> list[WalObject]:
 
 def _positions(server: Server) -> list[int]:
     return [each.position for each in _objects(server)]
+
+
+def test_a_server_that_is_gone_is_not_told_of_each_commit(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        gone = next(server for server in three if server is not first)
+        await gone.shard.stop()
+        await asyncio.sleep(5)
+        beats = 0
+        tell = first.tell
+
+        def count(beat: Beat) -> None:
+            nonlocal beats
+            beats += 1
+            tell(beat)
+
+        first.tell = count  # type: ignore[method-assign]
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for number in range(100):
+            await first.publish(b"%d" % number)
+        assert beats <= (loop.time() - began) / BEAT_S + 1
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
 
 
 def test_servers_that_are_gone_for_long_are_not_shown(tmp_path: Path) -> None:
