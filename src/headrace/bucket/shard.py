@@ -122,7 +122,10 @@ class Shard:
             async with asyncio.timeout(BEGIN_S):
                 await asyncio.shield(self._begun)
         except TimeoutError:
-            self._begun.cancel()
+            if not self._begun.cancel():
+                self._begun.result()  # it was refused, or read, in this very moment
+                self._beat_on()
+                return
             self._settled.set()
             if self._trouble is None:
                 self._complain(StoreError(f"no answer of {self._place.options.url} within {BEGIN_S:g} s"))

@@ -619,6 +619,33 @@ def test_a_server_that_is_gone_is_not_told_of_each_commit(tmp_path: Path) -> Non
     run(main())
 
 
+class LateObjects(MemoryObjects):
+    """Objects whose third answer comes when `is_late` is set."""
+
+    def __init__(self, objects: dict[str, Any]) -> None:
+        super().__init__(objects=objects)
+        self.is_late = asyncio.Event()
+
+    async def _request(self, operation: str, key: str, effect: Callable[[], Any]) -> Any:
+        try:
+            return await super()._request(operation, key, effect)
+        finally:
+            if len(self.requests) == 3:
+                await self.is_late.wait()
+
+
+def test_a_refusal_in_the_moment_in_which_a_start_ends_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        objects = LateObjects({"photo.jpg": (b"", 0)})
+        server = Server("a", tmp_path, {}, [], store=objects)
+        asyncio.get_running_loop().call_later(BEGIN_S, objects.is_late.set)
+        with pytest.raises(NotOurs, match="holds photo"):
+            await server.shard.start()
+        await server.shard.stop()
+
+    run(main())
+
+
 def test_servers_that_are_gone_for_long_are_not_shown(tmp_path: Path) -> None:
     async def main() -> None:
         server = Server("a", tmp_path, {}, [], is_alone=False)
