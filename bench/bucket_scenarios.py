@@ -1,8 +1,9 @@
 """What streams in a bucket do besides taking publications in at full speed: scenarios, each with its answer.
 
 Here live their list, a load that goes on at a fixed rate, and an idle cluster: how many requests both make.
-Never here: an owner that dies (`bucket_failover`), an empty disk (`bucket_cold`), loads beside nats-server
-(`bucket`), the servers (`bucket_cluster`), the stores (`bucket_store`).
+Never here: an owner that dies (`bucket_failover`), an empty disk (`bucket_cold`), `commit: disk`
+(`bucket_disk`), loads beside nats-server (`bucket`), the servers (`bucket_cluster`), the stores
+(`bucket_store`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.bucket_cluster import NO_BUDGET, running
 from bench.bucket_cold import cold
+from bench.bucket_disk import disk
 from bench.bucket_failover import take_over
 from bench.bucket_findings import Finding
 from bench.bucket_load import PAYLOAD, WINDOW, publish
@@ -156,5 +158,6 @@ SCENARIOS: Final[dict[str, Callable[[BenchStore, argparse.Namespace], list[Findi
     "idle": idle,
     "take-over": take_over,
     "cold": cold,
+    "disk": disk,
 }
 """The scenarios by name; each measures over a store that runs."""

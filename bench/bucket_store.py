@@ -55,13 +55,13 @@ class BenchStore(NamedTuple):
             url=self.url(prefix), endpoint=self.endpoint, region=region, credentials=credentials
         )
 
-    def block(self, prefix: str, puts_per_second: float) -> str:
-        """Return the block of a server's configuration."""
+    def block(self, prefix: str, puts_per_second: float, commit: str = "bucket") -> str:
+        """Return the block of a server's configuration. `commit`: what acknowledged means there."""
         credentials = ", ".join(f'{name}: "{value}"' for name, value in self.credentials.items())
         region = 'region: "us-east-1"' if self.scheme == "s3" else ""
         return (
             f'bucket {{ url: "{self.url(prefix)}", endpoint: "{self.endpoint}", {region}\n'
-            f"  puts_per_second: {puts_per_second}, credentials {{ {credentials} }} }}"
+            f"  puts_per_second: {puts_per_second}, commit: {commit}, credentials {{ {credentials} }} }}"
         )
 
 
