@@ -122,7 +122,8 @@ class BucketBacklog:
     `clock`: the time of the loop.
 
     It is a `Syncable` for a `ThreadCommitter`, and the source of a `WalWriter`. `kick` and `when_left` are
-    called by any thread: there is something for the writer; changes were recorded while a sync was under way.
+    called by any thread: there is something for the writer; changes were recorded while a sync was under way
+    for which nobody asks for one.
     """
 
     def __init__(
@@ -143,6 +144,8 @@ class BucketBacklog:
         """Why the disk does not take it; None: it does."""
         self.is_hurried = False
         """True: the writer is given all that there is at once."""
+        self.asked = 0
+        """The position up to which a sync was asked for: it is written without anything else."""
         self.kick: Callable[[], object] = lambda: None
         self.when_left: Callable[[], object] = lambda: None
         self.when_due: Callable[[float], object] = lambda _: None
@@ -277,9 +280,14 @@ class BucketBacklog:
         return True
 
     def _look_again(self) -> None:
-        """Have what was recorded meanwhile written: nobody may wait for it."""
-        if self.journal.position != self._end and self._ended is None:
+        """Have what was recorded meanwhile written, if nobody waits for it."""
+        if self.has_unasked and self._ended is None:
             self.when_left()
+
+    @property
+    def has_unasked(self) -> bool:
+        """True if changes are in memory only, and no sync is asked for that would write them."""
+        return self.journal.position > max(self.asked, self._end)
 
     # ---- what is written, by whoever has the turn -----------------------------------------------
 

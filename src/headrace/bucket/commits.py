@@ -217,16 +217,21 @@ class DiskCommits:
     # -- what is written, and when --------------------------------------------------------------------
 
     def _note_change(self) -> None:
-        """Have changes written that nobody waits for. Any thread may call it."""
-        if not self._is_writing:
-            self._is_writing = True
-            is_here = threading.get_ident() == self._thread
-            (self._loop.call_soon if is_here else self._loop.call_soon_threadsafe)(self._write)
+        """Have changes written that nobody waits for. Any thread may call it.
+
+        In a turn its end does that, without a round of the loop: most changes have a sync asked for by then.
+        """
+        if self._is_writing:
+            return
+        is_here = threading.get_ident() == self._thread
+        if is_here and self.committer.in_turn:
+            return
+        self._is_writing = True
+        (self._loop.call_soon if is_here else self._loop.call_soon_threadsafe)(self._write)
 
     def _write(self) -> None:
         self._is_writing = False
-        if not self._is_stopped and not self._backlog.write():
-            self.committer.probe()
+        self.committer.write()
 
     def _kick_in(self, seconds: float, writer: WalWriter) -> None:
         if self._due is not None:
