@@ -213,6 +213,13 @@ def _password(options: argparse.Namespace, warn: Callable[[str], None]) -> str:
     return str(options.password)
 
 
+def tls_of(options: argparse.Namespace) -> ssl.SSLContext | None:
+    """Return the TLS context of the flags alone; None without them. Raises: CommandError, TLSFileError."""
+    from headrace.client.contexts import SavedContext
+
+    return _tls(options, SavedContext())
+
+
 def _tls(options: argparse.Namespace, context: SavedContext) -> ssl.SSLContext | None:
     env = os.environ
     authorities = options.tls_ca or env.get("NATS_CA") or context.tls_ca_file

@@ -112,6 +112,8 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "stream": ClientWord(
         f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
+    "server": ClientWord(
+        f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),
 }
 

@@ -103,6 +103,8 @@ _CODES: Final = {
     "JetStreamMissingError": ExitCode.NOT_THERE,
     "JetStreamExistsError": ExitCode.EXISTS,
     "JetStreamError": ExitCode.REFUSED,
+    "SystemRequestError": ExitCode.REFUSED,
+    "SourceError": ExitCode.NOT_PERMITTED,
     "PublishRefusedError": ExitCode.REFUSED,
     "StreamingRefusedError": ExitCode.REFUSED,
     "BackupDamagedError": ExitCode.WRONG,

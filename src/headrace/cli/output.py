@@ -85,18 +85,20 @@ class Output:
         total: int | None = None,
         errors: Sequence[Mapping[str, Any]] = (),
         name: str = "name",
+        more: Mapping[str, Any] | None = None,
+        as_line: bool = False,
     ) -> None:
         """Print a list: one JSON document, a line by the template for each item, or by calling `show`.
 
         `total` is more than there are items where the list was cut; `name` is the key that `--quiet` prints,
-        as in a template.
+        as in a template; `more` keys of the document beside these. `as_line`: it is one of many, a line of JSON each.
         """
         if self.is_json:
             count = len(items) if total is None else total
             found: dict[str, Any] = {"items": list(items), "total": count, "truncated": count > len(items)}
             if errors:
                 found["errors"] = list(errors)
-            self._write(to_json(found, pretty=self.is_terminal))
+            self._write(to_json(found | dict(more or {}), pretty=self.is_terminal and not as_line))
         elif self._template is not None:
             for item in items:
                 self._write(self._template.filled(item))
@@ -108,6 +110,8 @@ class Output:
         for error in errors:
             of = error.get("server") or error.get("name", "a server")
             self.warn(f"{of}: {error.get('error', 'no answer')}")
+        if as_line:
+            self._out.flush()
 
     def event(
         self, document: Mapping[str, Any], show: Callable[[], object], *, quiet: str | None = None
@@ -165,6 +169,10 @@ class Output:
                 binary.flush()
         else:
             self._write(escaped(data.decode("utf-8", "backslashreplace")), end=end.decode())
+
+    def clear(self) -> None:
+        """Empty the terminal, for what is shown again and again."""
+        self._write("\x1b[H\x1b[2J", end="")
 
     def styled(self, text: str, style: str) -> str:
         """Return a text in a style: bold, dim, or a colour; as it is where there are no colours."""

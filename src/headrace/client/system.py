@@ -20,7 +20,7 @@ from headrace.client.headers import STATUS, parse_headers
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from headrace.client.blocking import Connection
 
@@ -48,12 +48,14 @@ def gather(
     quiet: float | None = QUIET,
     timeout: float = DEFAULT_TIMEOUT,
     until_empty: bool = False,
+    is_incomplete: Callable[[], bool] | None = None,
 ) -> Iterator[ReceivedMessage]:
     """Ask once and yield the answers as they come, from whoever answers.
 
     They end after `count` of them, after `quiet` seconds of silence behind the first one (None: no such end),
-    with an empty answer if `until_empty`, and in any case after `timeout` seconds. Nobody subscribed is an
-    error, nobody answering is no answer. Raises: NoRespondersError; what ends the connection.
+    with an empty answer if `until_empty`, and in any case after `timeout` seconds. As long as `is_incomplete`
+    says so, silence is no end: somebody known has not answered. Nobody subscribed is an error, nobody
+    answering is no answer. Raises: NoRespondersError; what ends the connection.
     """
     inbox = connection.new_inbox()
     sid = connection.subscribe(inbox)
@@ -65,6 +67,9 @@ def gather(
         while count is None or received < count:
             batch = connection.receive_of(sid, max(until - time.monotonic(), 0.0))
             if not batch:
+                if until < deadline and is_incomplete is not None and is_incomplete():
+                    until = deadline
+                    continue
                 return
             for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
                 answer = ReceivedMessage(

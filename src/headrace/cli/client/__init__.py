@@ -11,6 +11,8 @@
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
   `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages;
   `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
+- `server_list`, `server_report`, `server_request`: servers, tables about them, and what they say;
+  `server_asking`: where answers come from.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """
