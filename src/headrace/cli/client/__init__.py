@@ -13,6 +13,7 @@
   `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
 - `server_list`, `server_report`, `server_request`: servers, tables about them, and what they say;
   `server_asking`: where answers come from.
+- `server_control`: commands to servers; `server_tools`: mappings and passwords for a configuration.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).
 """

@@ -22,7 +22,7 @@ from headrace.cli.client.server_asking import (
 )
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.cli.text_table import ColumnKind
-from headrace.client.server_sources import ServerFilter, SourceError
+from headrace.client.server_sources import SourceError, SystemSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -156,14 +156,9 @@ def info(call: Call) -> ExitCode | None:
 
 def _varz(call: Call, source: ServerSource, wanted: str | None) -> Document:
     """The VARZ of a server by its name or id, else of the one that is connected to."""
-    if wanted is None and source.scope == "system":
-        with call.connected() as connection:
-            wanted = connection.server_info.server_id
-    answers = None
-    if wanted is not None and source.scope == "system":
-        answers = source.ask("VARZ", among=ServerFilter(name=wanted, is_exact=True), expect=1)
-    if answers is None or not answers.answers:
-        answers = source.ask("VARZ")
+    if wanted is None and isinstance(source, SystemSource):
+        wanted = source.connection.server_info.server_id
+    answers = source.ask("VARZ")
     matching = [
         answer
         for answer in answers.answers
