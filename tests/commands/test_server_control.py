@@ -146,10 +146,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 def leader_of(cli: CommandLine) -> tuple[str, int]:
     """The leader of JetStream's cluster, and how many others follow it; "" before there is one."""
     items = cli("server", "report", "jetstream", "--json", *SYSTEM).ok().json["items"]
-    clusters = [item["meta_cluster"] for item in items if item.get("meta_cluster", {}).get("replicas")]
-    if not clusters or not clusters[0].get("leader"):
-        return "", 0
-    return clusters[0]["leader"], sum(each["current"] for each in clusters[0]["replicas"])
+    for item in items:
+        meta = item.get("meta_cluster", {})
+        if meta.get("leader") == item["server"]:
+            return item["server"], sum(each["current"] for each in meta.get("replicas") or ())
+    return "", 0
 
 
 def test_the_leader_of_a_cluster_steps_down(cluster: Mesh, tmp_path: Path) -> None:

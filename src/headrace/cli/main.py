@@ -112,6 +112,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "stream": ClientWord(
         f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
+    "events": ClientWord(f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event",)),
     "server": ClientWord(
         f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),

@@ -91,7 +91,8 @@ class Output:
         """Print a list: one JSON document, a line by the template for each item, or by calling `show`.
 
         `total` is more than there are items where the list was cut; `name` is the key that `--quiet` prints,
-        as in a template; `more` keys of the document beside these. `as_line`: it is one of many, a line of JSON each.
+        as in a template; `more` has keys of the document beside these. `as_line`: it is one of many, a line
+        of JSON each.
         """
         if self.is_json:
             count = len(items) if total is None else total

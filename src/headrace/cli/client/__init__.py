@@ -13,6 +13,8 @@
   `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
 - `server_list`, `server_report`, `server_request`: servers, tables about them, and what they say;
   `server_asking`: where answers come from.
+- `server_check`, `jetstream_check`: checks for cron and Nagios; `check_results`: how they end.
+- `account_report`: an account's connections and statistics; `events`: what servers tell of.
 - `server_control`: commands to servers; `server_tools`: mappings and passwords for a configuration.
 
 Never lives here: the protocol (`headrace.client`), flags, tables, exit codes (`headrace.cli`).

@@ -146,8 +146,10 @@ def shown_listing(
     *,
     name: str = "server",
     as_line: bool = False,
-) -> None:
+) -> int:
     """Print a listing as the flags want it: filtered, ordered by the values of a key, cut.
+
+    Return how many lines there are, the cut ones among them.
 
     Numbers are ordered from the largest on, texts from the first letter on.
     """
@@ -180,6 +182,7 @@ def shown_listing(
 
     more = {"scope": listing.scope, "time": exact_time(time.time_ns())}
     out.listing(items, show, total=total, errors=listing.missing, name=name, more=more, as_line=as_line)
+    return total
 
 
 def sort_value(value: Any) -> tuple[int, float, str]:

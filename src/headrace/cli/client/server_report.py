@@ -524,10 +524,10 @@ def _once(
     ]
     missing = [*answers.missing, *failed(answers.answers)]
     listing = ServerListing(items if then is None else then(items), missing, source.scope)
-    shown_listing(
+    count = shown_listing(
         call, report.title, listing, report.columns, _sort(call, report), name=report.name, as_line=is_many
     )
-    if getattr(call.options, "fail_empty", False) and not listing.items:
+    if call.options.fail_empty and not count:
         return ExitCode.NOT_THERE
     if answers.answers and all(answer.error is not None for answer in answers.answers):
         return ExitCode.REFUSED

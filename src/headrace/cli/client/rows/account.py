@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.cli.client.rows.server_flags import SCOPE_KEYS, sort_flag
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
 from headrace.cli.json_keys import BACKUP_KEYS
+
+_REPORTED: Final = (
+    sort_flag("in-msgs", "out-msgs", "in-bytes", "out-bytes", "subs", "server", default="in-msgs"),
+    WordFlag(("--limit", "--top", "-n"), "show so many", ValueKind.NUMBER),
+    WordFlag(("--filter",), "show lines with this text", ValueKind.TEXT),
+    WordFlag(("--expect",), "wait for so many servers, then no longer", ValueKind.NUMBER),
+)
 
 ROWS: Final = (
     CommandRow(
@@ -57,5 +65,29 @@ ROWS: Final = (
         json=JsonForm.LISTING,
         keys=BACKUP_KEYS,
         examples=("account restore backups --only 'KV_*' --dry-run",),
+    ),
+    CommandRow(
+        words=("account", "report", "connections"),
+        summary="Show the account's connections",
+        run="account_report:connections",
+        aliases=("conn", "connz", "conns"),
+        flags=_REPORTED,
+        lists=True,
+        json=JsonForm.LISTING,
+        keys=SCOPE_KEYS,
+        says="`connections` of `CONNZ`",
+        examples=("account report connections", "account report connections --sort subs --top 5"),
+    ),
+    CommandRow(
+        words=("account", "report", "statistics"),
+        summary="Show what the account did on each server",
+        run="account_report:statistics",
+        aliases=("statz", "stats"),
+        flags=_REPORTED,
+        lists=True,
+        json=JsonForm.LISTING,
+        keys=SCOPE_KEYS,
+        says="`account_statz` of `STATZ`",
+        examples=("account report statistics",),
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.cli.client.rows.server_checks import CHECKS
 from headrace.cli.client.rows.server_control import CONTROLS
 from headrace.cli.client.rows.server_flags import (
     ACCOUNT_FLAG,
@@ -205,5 +206,6 @@ ROWS: Final = (
              _switch("--details", "with all errors"), aliases=("health", "jetstream-health")),
     _request("statsz", "Ask servers for their statistics", aliases=("stats",)),
     _request("idz", "Ask servers who they are"),
+    *CHECKS,
     *CONTROLS,
 )  # fmt: skip

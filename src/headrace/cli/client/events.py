@@ -1,0 +1,133 @@
+"""`headrace events`: what servers and JetStream tell of, as it happens.
+
+Here lives which subjects these are, and how an event is told in a line. Never lives here: messages of clients
+(`sub`), messages that are stored (`stream`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.cli.outcomes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.cli.call import Call
+
+_ADVISORIES: Final = "$JS.EVENT.ADVISORY.>"
+_METRICS: Final = "$JS.EVENT.METRIC.>"
+_OF_ACCOUNTS: Final = ("$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.*.DISCONNECT")
+_OF_SERVERS: Final = ("$SYS.SERVER.>",)
+_TOLD: Final = (
+    "account",
+    "stream",
+    "consumer",
+    "stream_seq",
+    "deliveries",
+    "action",
+    "reason",
+    "user",
+    "name",
+)
+
+
+def events(call: Call) -> None:
+    """Print events until it is interrupted. Raises: CommandError, ClientError."""
+    options = call.options
+    subjects = _subjects(call)
+    began = time.monotonic()
+    limit_ns = getattr(options, "for")
+    count = 0
+    with call.reconnecting() as connection:
+        for subject in subjects:
+            connection.subscribe(subject)
+        connection.flush(call.timeout)
+        call.out.note(f"listening on {', '.join(subjects)}")
+        while True:
+            left = None if limit_ns is None else max(began + limit_ns / 1e9 - time.monotonic(), 0.0)
+            batch = connection.receive(left)
+            if not batch:
+                return
+            for raw, data in zip(batch.subjects(), batch.payloads, strict=True):
+                subject = raw.decode("utf-8", "backslashreplace")
+                if not _is_wanted(options.filter, subject, data):
+                    continue
+                _print(call, subject, bytes(data))
+                count += 1
+                if options.count is not None and count >= options.count:
+                    return
+
+
+def _subjects(call: Call) -> list[str]:
+    """The subjects that the flags mean; without any, advisories of JetStream. Raises: CommandError."""
+    options = call.options
+    if options.all and (
+        options.js_advisory or options.js_metric or options.server_events or options.account_events
+    ):
+        raise CommandError("--all has the others in it", ExitCode.WRONG_USE)
+    found = list(options.subjects or ())
+    if options.js_metric or options.all:
+        found.append(_METRICS)
+    if options.server_events or options.all:
+        found += _OF_SERVERS
+    if options.account_events or options.all:
+        found += _OF_ACCOUNTS
+    if options.js_advisory or options.all or not found:
+        found.insert(0, _ADVISORIES)
+    return found
+
+
+def _is_wanted(text: str | None, subject: str, data: bytes) -> bool:
+    return text is None or text in subject or text.encode() in data
+
+
+def _print(call: Call, subject: str, data: bytes) -> None:
+    """Print an event: the server's document, with the subject beside it where it is none."""
+    from headrace.cli.json_keys import body_document
+
+    try:
+        event = json.loads(data)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        event = {"subject": subject, **body_document(data)}
+    kind = str(event.get("type") or subject)
+
+    def show() -> None:
+        if call.options.short or not call.out.is_terminal:
+            call.out.line(_line(event, subject))
+            return
+        call.out.line(f"[{_when(event)}] {kind.rpartition('.')[2]}  {subject}", "bold")
+        call.out.facts((name, _plain(value)) for name, value in event.items() if name not in ("type", "id"))
+        call.out.line()
+
+    call.out.event(event, show, quiet=kind)
+
+
+def _line(event: Mapping[str, Any], subject: str) -> str:
+    kind = str(event.get("type") or subject).rpartition(".")[2]
+    client = event.get("client") or {}
+    server = event.get("server")
+    if isinstance(server, dict):
+        server = server.get("name")
+    told = {name: client.get(name) for name in ("acc", "user", "name", "host", "id") if client.get(name)}
+    told |= {name: event[name] for name in _TOLD if event.get(name) not in (None, "")}
+    if server:
+        told["server"] = server
+    text = " ".join(f"{name}={_plain(value)}" for name, value in told.items())
+    return f"{_when(event)} {kind} {text or subject}"
+
+
+def _when(event: Mapping[str, Any]) -> str:
+    from headrace.cli.values import exact_time
+
+    server = event.get("server")
+    of_server = server.get("time") if isinstance(server, dict) else None
+    return str(event.get("timestamp") or of_server or exact_time(time.time_ns()))
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
