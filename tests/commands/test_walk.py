@@ -26,6 +26,7 @@ SAMPLES = {
     ValueKind.SIZE: "1",
     ValueKind.TIME: "today",
     ValueKind.SINCE: "1h",
+    ValueKind.UNTIL: "1h",
     ValueKind.HEADER: "Name:value",
     ValueKind.PAIR: "name=value",
     ValueKind.JSON: "{}",
@@ -133,6 +134,8 @@ NEEDED: dict[str, list[str]] = {
     "reply": ["--echo"],
     "stream add": ["name"],
     "stream get": ["1"],
+    "consumer add": ["--ephemeral"],
+    "consumer next": ["--ack"],
 }
 """Flags without which a command is wrong use before it connects, by its name."""
 

@@ -27,6 +27,8 @@ class ValueKind(Enum):
     """`2026-11-22T08:00:00Z`, `2026-11-22`, `today`, `-15m`, `+15m`; read as ns since 1970 UTC."""
     SINCE = "WHEN"
     """A time, or a duration that counts back from now; read as ns since 1970 UTC."""
+    UNTIL = "UNTIL"
+    """A time to come, or a duration from now on; read as ns since 1970 UTC."""
     SUBJECT = "SUBJECT"
     HEADER = "NAME:VALUE"
     """A name and a value; read as a pair."""

@@ -107,6 +107,12 @@ COMMANDS: Final[dict[str, Command]] = {
     "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
     "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
     "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
+    "consumer": ClientWord(
+        f"{_ROWS}.consumer",
+        "Consumers of streams: make them, read them, see why they are behind",
+        _LOOK_AFTER,
+        ("con", "c"),
+    ),
     "context": ClientWord(
         f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
     ),

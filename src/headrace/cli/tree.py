@@ -7,6 +7,7 @@ the one command that is called. Never lives here: rows, what commands do, how th
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -195,6 +196,12 @@ def shared_flags(row: CommandRow) -> tuple[WordFlag, ...]:
 
 
 class _RowParser(argparse.ArgumentParser):
+    """A parser to which `-15m` and `-1` are values: no flag begins with a digit."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._negative_number_matcher = re.compile(r"-[0-9]")
+
     def error(self, message: str) -> NoReturn:
         raise ArgumentError(f"{message} (see {self.prog} --help)")
 

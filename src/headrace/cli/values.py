@@ -80,6 +80,18 @@ def read_time(text: str, now_ns: int | None = None, *, back: bool = False) -> in
     raise ValueError("not a time such as 2026-11-22T08:00:00Z, 2026-11-22, today, -15m or +15m")
 
 
+def read_until(text: str, now_ns: int | None = None) -> int:
+    """Return a time to come in ns since 1970 UTC, out of a time or a duration. Raises: ValueError."""
+    now = time.time_ns() if now_ns is None else now_ns
+    try:
+        found = now + read_duration(text)
+    except ValueError:
+        found = read_time(text, now)
+    if found <= now:
+        raise ValueError("the time is over")
+    return found
+
+
 def read_header(text: str) -> tuple[str, str]:
     """Return the name and the value of `NAME:VALUE`. Raises: ValueError."""
     name, colon, value = text.partition(":")
@@ -154,6 +166,7 @@ _READERS: Final[Mapping[ValueKind, Callable[[str], Any]]] = {
     ValueKind.SIZE: read_size,
     ValueKind.TIME: read_time,
     ValueKind.SINCE: lambda text: read_time(text, back=True),
+    ValueKind.UNTIL: read_until,
     ValueKind.SUBJECT: read_subject,
     ValueKind.HEADER: read_header,
     ValueKind.PAIR: read_pair,

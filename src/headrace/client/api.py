@@ -229,6 +229,19 @@ class JetStreamAssets:
         request = None if until_ns is None else {"pause_until": format_time(until_ns)}
         return self.api.ask(f"CONSUMER.PAUSE.{stream}.{consumer}", request)
 
+    def unpin_consumer(self, stream: str, consumer: str, group: str) -> None:
+        """End the pin of a priority group: the client that pulls next has the messages."""
+        self.api.ask(f"CONSUMER.UNPIN.{stream}.{consumer}", {"group": group})
+
+    def reset_consumer(self, stream: str, consumer: str, sequence: int | None = None) -> Document:
+        """Let a consumer begin again, at a sequence or behind what was acknowledged.
+
+        Return its info, and `reset_seq`, where it begins. Servers do not answer for one that is not there:
+        ClientTimeoutError.
+        """
+        request = {"seq": sequence} if sequence else None
+        return self.api.ask(f"CONSUMER.RESET.{stream}.{consumer}", request)
+
     def _pages(
         self,
         verb: str,

@@ -44,6 +44,9 @@ HEARTBEAT: Final = 5.0
 _ACK: Final = b"$JS.ACK."
 _AT_END: Final = ("404", "408")
 _HEARTBEAT: Final = "100"
+_PIN: Final = "Nats-Pin-Id"
+_OTHER_PIN: Final = "423"
+_STALLED: Final = "Nats-Consumer-Stalled"
 _GONE: Final = ("consumer deleted", "consumer not found", "stream deleted")
 _INACTIVE_NS: Final = 60_000_000_000
 
@@ -118,12 +121,17 @@ class PullConsumer:
 
     Raises, from every method: ReadInterruptedError if the server ends a pull because the consumer goes;
     NoRespondersError if the consumer is not there; what ends the connection.
+
+    `group`: the priority group to pull for. Where the server pins a client of it, pulls say that they are of
+    the pinned one.
     """
 
-    def __init__(self, api: JetStreamApi, stream: str, consumer: str) -> None:
+    def __init__(self, api: JetStreamApi, stream: str, consumer: str, *, group: str = "") -> None:
         self.connection = api.connection
         self.stream = stream
         self.consumer = consumer
+        self.group = group
+        self._pin = ""
         self._subject = api.subject(f"CONSUMER.MSG.NEXT.{stream}.{consumer}")
         self._inbox = api.connection.new_inbox()
         self._sid = api.connection.subscribe(self._inbox)
@@ -142,6 +150,10 @@ class PullConsumer:
         Raises: ClientTimeoutError if heartbeats stay away.
         """
         request: dict[str, object] = {"batch": count, **limits}
+        if self.group:
+            request["group"] = self.group
+        if self._pin:
+            request["id"] = self._pin
         if wait > 0:
             request["expires"] = round(wait * 1e9)
         else:
@@ -164,7 +176,9 @@ class PullConsumer:
             for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
                 if head[2] is not None and head[2].startswith(_ACK):
                     got += 1
-                    yield _consumed(self.connection, head[0], head[2], block, payload)
+                    message = _consumed(self.connection, head[0], head[2], block, payload)
+                    self._pin = message.headers.get(_PIN, [self._pin])[0]
+                    yield message
                 elif self._is_end(block):
                     return
 
@@ -195,6 +209,9 @@ class PullConsumer:
             return False
         if status in _AT_END:
             return True
+        if status == _OTHER_PIN:
+            self._pin = ""
+            return True
         if status == "503":
             raise NoRespondersError(f"no consumer {self.consumer} of {self.stream} answers")
         if status == "409" and not text.lower().startswith(_GONE):
@@ -204,6 +221,50 @@ class PullConsumer:
         if status:
             raise ReadInterruptedError(f"consumer {self.stream}.{self.consumer}: {text or status}")
         raise ProtocolError("a consumer sent something that is neither a message nor a status")
+
+
+class PushConsumer:
+    """A consumer that pushes its messages to a subject; it has to be there.
+
+    `subject` and `group` are the `deliver_subject` and `deliver_group` of its configuration. Heartbeats are
+    passed over, and flow control is answered. Raises, from every method: what ends the connection.
+    """
+
+    def __init__(self, connection: Connection, subject: str, group: str | None = None) -> None:
+        self.connection = connection
+        self._sid = connection.subscribe(subject, group)
+
+    def close(self) -> None:
+        """End the subscription; the consumer stays."""
+        if self.connection.is_open:
+            self.connection.unsubscribe(self._sid)
+
+    def messages(self, *, idle: float | None = None) -> Iterator[ConsumedMessage]:
+        """Yield messages as they come, until none came for `idle` seconds (None: for ever)."""
+        last = time.monotonic()
+        while True:
+            left = EXPIRES if idle is None else min(EXPIRES, last + idle - time.monotonic())
+            if left <= 0:
+                return
+            batch = self.connection.receive_of(self._sid, left)
+            for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
+                if head[2] is not None and head[2].startswith(_ACK):
+                    last = time.monotonic()
+                    yield _consumed(self.connection, head[0], head[2], block, payload)
+                    last = time.monotonic()
+                else:
+                    self._answer(head[2], block)
+
+    def _answer(self, reply: bytes | None, block: bytes | None) -> None:
+        """Answer a message of flow control, or a heartbeat that waits for such an answer."""
+        headers = parse_headers(block) if block is not None else {}
+        if headers.get(STATUS) != [_HEARTBEAT]:
+            return
+        stalled = headers.get(_STALLED)
+        where = reply if stalled is None else stalled[0].encode()
+        if where is not None:
+            self.connection.publish(where)
+            self.connection.flush()
 
 
 def _consumed(

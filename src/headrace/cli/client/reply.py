@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -15,8 +13,6 @@ from headrace.cli.outcomes import CommandError, ExitCode
 if TYPE_CHECKING:
     from headrace.cli.call import Call
     from headrace.client.blocking import ReceivedMessage
-
-_TOKEN: Final = r"\{([0-9]+)\}"
 
 
 class _Answer(Struct):
@@ -69,35 +65,11 @@ def _answer(call: Call, request: ReceivedMessage, text: str | None, number: int)
 
 def _of_command(options: Any, request: ReceivedMessage, headers: dict[str, list[str]]) -> _Answer:
     """Run the command; an answer that is an error if it fails."""
-    import shlex
-    import subprocess
-    import sys
+    from headrace.cli.client.message_command import run_command
 
-    tokens = request.subject.split(".")
-
-    def token(match: re.Match[str]) -> str:
-        place = int(match[1])
-        return tokens[place] if place < len(tokens) else match[0]
-
-    if options.shell:
-        words = ["/bin/sh", "-c", options.command, "reply", *tokens]  # tokens are $1, $2: no shell reads them
-    else:
-        words = [re.sub(_TOKEN, token, word) for word in shlex.split(options.command)]
-    environment = {**os.environ, "NATS_REQUEST_SUBJECT": request.subject}
-    for name, values in request.headers.items():
-        variable = re.sub(r"[^A-Z0-9_]", "_", name.upper())
-        environment[f"NATS_REQUEST_HEADER_{variable}"] = values[0].replace("\0", "")
-    try:
-        done = subprocess.run(words, input=request.data, capture_output=True, env=environment, check=False)
-    except (OSError, ValueError) as error:
-        return _Answer(b"", {**headers, **_error(f"{words[0]}: {error}")}, 127)
-    sys.stderr.buffer.write(done.stderr)
-    sys.stderr.flush()
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
-        text = lines[-1] if lines else f"exit code {done.returncode}"
-        return _Answer(done.stdout, {**headers, **_error(text)}, done.returncode)
-    return _Answer(done.stdout, headers, 0)
+    end = run_command(options.command, request.subject, request.headers, request.data, shell=options.shell)
+    failure = _error(end.reason) if end.code else {}
+    return _Answer(end.output, {**headers, **failure}, end.code)
 
 
 def _error(text: str) -> dict[str, list[str]]:

@@ -1,0 +1,95 @@
+"""A command that is run for a message: what it is told of it, and what becomes of it.
+
+The body is its standard input; subject and headers are in its environment, tokens of the subject in its
+words.
+Here lives how it is run, without a shell unless one is wanted. Never lives here: what its end means.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.client.headers import Headers
+
+_TOKEN: Final = r"\{([0-9]+)\}"
+_NOT_RUN: Final = 127
+
+
+class CommandEnd(Struct, frozen=True):
+    """The end of a command: its exit code (127 if it could not be run), output, and reason of a failure."""
+
+    code: int
+    output: bytes
+    reason: str = ""
+
+
+def command_words(text: str, subject: str, *, shell: bool = False) -> list[str]:
+    """Return the words of a command line, with `{0}`, `{1}` replaced by tokens of a subject.
+
+    For a shell the tokens are its `$1`, `$2`: it reads none of them. Raises: ValueError for open quotes.
+    """
+    tokens = subject.split(".")
+
+    def token(match: re.Match[str]) -> str:
+        place = int(match[1])
+        return tokens[place] if place < len(tokens) else match[0]
+
+    if shell:
+        return ["/bin/sh", "-c", text, "reply", *tokens]
+    return [re.sub(_TOKEN, token, word) for word in shlex.split(text)]
+
+
+def run_command(
+    text: str,
+    subject: str,
+    headers: Headers,
+    data: bytes,
+    *,
+    shell: bool = False,
+    meanwhile: Callable[[], object] | None = None,
+    every: float | None = None,
+) -> CommandEnd:
+    """Run a command for a message and return its end; what it says on standard error goes to ours.
+
+    `meanwhile` is called after each `every` seconds that it runs. The code of a signal is 128 and its number.
+    """
+    environment = {**os.environ, "NATS_REQUEST_SUBJECT": subject}
+    for name, values in headers.items():
+        variable = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+        environment[f"NATS_REQUEST_HEADER_{variable}"] = values[0].replace("\0", "")
+    pipe = subprocess.PIPE
+    try:
+        words = command_words(text, subject, shell=shell)
+        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+    except (OSError, ValueError, IndexError) as error:
+        return CommandEnd(_NOT_RUN, b"", f"{text}: {error}")
+    with process:
+        waited_with: bytes | None = data
+        while True:
+            try:
+                output, errors = process.communicate(waited_with, timeout=every)
+                break
+            except subprocess.TimeoutExpired:
+                waited_with = None
+                if meanwhile is not None:
+                    meanwhile()
+            except BaseException:
+                process.kill()
+                raise
+    sys.stderr.buffer.write(errors)
+    sys.stderr.flush()
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    if not code:
+        return CommandEnd(0, output)
+    lines = errors.decode("utf-8", "backslashreplace").strip().splitlines()
+    return CommandEnd(code, output, lines[-1] if lines else f"exit code {code}")
