@@ -43,6 +43,7 @@ class ValueKind(Enum):
     BUCKET = "BUCKET"
     CONTEXT = "CONTEXT"
     SERVER = "SERVER"
+    SERVICE = "SERVICE"
 
 
 class WordArgument(Struct, frozen=True):

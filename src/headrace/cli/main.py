@@ -100,6 +100,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
     "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
+    "micro": ClientWord(f"{_ROWS}.micro", "Services: find them, ask them, serve one", _TALK, ("service",)),
     "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK),
     "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
     "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),

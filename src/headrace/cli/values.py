@@ -174,6 +174,7 @@ _READERS: Final[Mapping[ValueKind, Callable[[str], Any]]] = {
     ValueKind.STREAM: _read_name,
     ValueKind.CONSUMER: _read_name,
     ValueKind.BUCKET: _read_name,
+    ValueKind.SERVICE: _read_name,
 }
 
 

@@ -5,8 +5,9 @@
 - `rtt`: the way to the server and back.
 - `pub`, `sub`: messages out and in; `templates` in bodies.
 - `request`, `reply`: questions and answers.
-- `consumer_info`, `consumer_change`, `consumer_control`, `consumer_read`: consumers looked at, made, paused
-  or removed, read; `consumer_config` is what their flags say.
+- `consumer_info`, `consumer_change`, `consumer_control`, `consumer_reading`: consumers looked at, made,
+  paused or removed, read; `consumer_config` is what their flags say.
+- `micro`, `micro_serve`: services found, asked and served.
 - `message_command`: a command that is run for a message.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `rtt`;

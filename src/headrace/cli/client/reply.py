@@ -13,9 +13,14 @@ from headrace.cli.outcomes import CommandError, ExitCode
 if TYPE_CHECKING:
     from headrace.cli.call import Call
     from headrace.client.blocking import ReceivedMessage
+    from headrace.client.services import ServiceRequest
+
+    _Request = ReceivedMessage | ServiceRequest
 
 
-class _Answer(Struct):
+class MadeAnswer(Struct):
+    """An answer to a request; `exit_code` is that of the command that made it."""
+
     data: bytes
     headers: dict[str, list[str]] = field(default_factory=dict)
     exit_code: int | None = None
@@ -42,7 +47,7 @@ def answer(call: Call) -> None:
                 import random
 
                 time.sleep(random.uniform(0, options.sleep / 1e9))
-            found = _answer(call, request, text, answered)
+            found = made_answer(call, request, text, answered)
             connection.publish(request.reply, found.data, headers=found.headers or None)
             connection.flush(call.timeout)
             _say(call, request, found)
@@ -50,26 +55,27 @@ def answer(call: Call) -> None:
                 return
 
 
-def _answer(call: Call, request: ReceivedMessage, text: str | None, number: int) -> _Answer:
+def made_answer(call: Call, request: _Request, text: str | None, number: int) -> MadeAnswer:
+    """Return the answer to a request, by the flags of `reply`: an echo, a text, or what a command prints."""
     options = call.options
     has_templates = options.templates or call.is_nats
     if has_templates:
         from headrace.cli.client.templates import filled
     headers = headers_of(options.header, lambda value: filled(value, number) if has_templates else value)
     if options.echo:
-        return _Answer(request.data, {**request.headers, **headers})
+        return MadeAnswer(request.data, {**request.headers, **headers})
     if text is not None:
-        return _Answer((filled(text, number) if has_templates else text).encode(), headers)
+        return MadeAnswer((filled(text, number) if has_templates else text).encode(), headers)
     return _of_command(options, request, headers)
 
 
-def _of_command(options: Any, request: ReceivedMessage, headers: dict[str, list[str]]) -> _Answer:
+def _of_command(options: Any, request: _Request, headers: dict[str, list[str]]) -> MadeAnswer:
     """Run the command; an answer that is an error if it fails."""
     from headrace.cli.client.message_command import run_command
 
     end = run_command(options.command, request.subject, request.headers, request.data, shell=options.shell)
     failure = _error(end.reason) if end.code else {}
-    return _Answer(end.output, {**headers, **failure}, end.code)
+    return MadeAnswer(end.output, {**headers, **failure}, end.code)
 
 
 def _error(text: str) -> dict[str, list[str]]:
@@ -78,7 +84,7 @@ def _error(text: str) -> dict[str, list[str]]:
     return {"Nats-Service-Error-Code": ["500"], "Nats-Service-Error": [on_one_line(text)]}
 
 
-def _say(call: Call, request: ReceivedMessage, found: _Answer) -> None:
+def _say(call: Call, request: ReceivedMessage, found: MadeAnswer) -> None:
     document = {
         "subject": request.subject,
         "size_bytes": len(request.data),

@@ -211,7 +211,7 @@ ROWS: Final = (
         description="Without a choice each message is acknowledged once it is shown, and this is said. With "
         "--json the choice has to be made. Nothing within --wait is exit code 8, nothing there with --wait 0 "
         "is 4.",
-        run="consumer_read:pull",
+        run="consumer_reading:pull",
         arguments=_BOTH,
         flags=(
             WordFlag(("--count",), "so many messages", ValueKind.NUMBER, default=1),
@@ -239,7 +239,7 @@ ROWS: Final = (
         description="Of one that is pulled from or that pushes. Goes on until it is interrupted, through "
         "outages of the server. A command gets the body on standard input, and the rest as with reply; "
         "a message is acknowledged if it ends with 0, else refused.",
-        run="consumer_read:subscribe",
+        run="consumer_reading:subscribe",
         arguments=_BOTH,
         flags=(
             WordFlag(("--count",), "end after so many messages", ValueKind.NUMBER),

@@ -7,6 +7,22 @@ from typing import Final
 from headrace.cli.command_rows import CommandRow, JsonForm, ValueKind, WordArgument, WordFlag
 from headrace.cli.json_keys import MESSAGE_KEYS
 
+REQUEST_FLAGS: Final = (
+    WordFlag(("--header", "-H"), "a header", ValueKind.HEADER, repeated=True),
+    WordFlag(("--count",), "how many times", ValueKind.NUMBER, default=1),
+    WordFlag(("--replies",), "answers to wait for, a number or all", ValueKind.TEXT, default="1"),
+    WordFlag(
+        ("--reply-timeout",),
+        "silence behind an answer that ends them, with --replies all",
+        ValueKind.DURATION,
+        default=300_000_000,
+    ),
+    WordFlag(("--until-empty",), "an answer without a body ends them"),
+    WordFlag(("--raw",), "show only bodies, as they are (on a terminal escaped)"),
+    WordFlag(("--fail-header",), "an answer with this header is an error", ValueKind.TEXT),
+)
+"""The flags that say how is asked, and which answers are waited for."""
+
 ROWS: Final = (
     CommandRow(
         words=("request",),
@@ -18,20 +34,7 @@ ROWS: Final = (
             WordArgument("subject", "the subject", ValueKind.SUBJECT),
             WordArgument("body", "the body; - reads it from standard input", count="?"),
         ),
-        flags=(
-            WordFlag(("--header", "-H"), "a header", ValueKind.HEADER, repeated=True),
-            WordFlag(("--count",), "how many times", ValueKind.NUMBER, default=1),
-            WordFlag(("--replies",), "answers to wait for, a number or all", ValueKind.TEXT, default="1"),
-            WordFlag(
-                ("--reply-timeout",),
-                "silence behind an answer that ends them, with --replies all",
-                ValueKind.DURATION,
-                default=300_000_000,
-            ),
-            WordFlag(("--until-empty",), "an answer without a body ends them"),
-            WordFlag(("--raw",), "show only bodies, as they are (on a terminal escaped)"),
-            WordFlag(("--fail-header",), "an answer with this header is an error", ValueKind.TEXT),
-        ),
+        flags=REQUEST_FLAGS,
         json=JsonForm.LINES,
         keys=MESSAGE_KEYS[:7],
         examples=("request help.me please", "request '$SRV.PING' --replies all --json"),

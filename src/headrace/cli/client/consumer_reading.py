@@ -67,7 +67,7 @@ def _flag(mode: str) -> str:
 
 
 def _settling(call: Call, mode: str | None, info: Info) -> Callable[[ConsumedMessage], object]:
-    """What is done with a message that was shown."""
+    """The acknowledgement of a message that was shown."""
     delay: int | None = call.options.nak_delay
     if mode == "no_ack" or info["config"].get("ack_policy") == "none":
         return lambda message: None
