@@ -114,6 +114,7 @@ COMMANDS: Final[dict[str, Command]] = {
         _LOOK_AFTER,
         ("con", "c"),
     ),
+    "counter": ClientWord(f"{_ROWS}.counter", "Counters: sums that anybody adds to", _LOOK_AFTER),
     "context": ClientWord(
         f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
     ),

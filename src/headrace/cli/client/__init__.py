@@ -7,6 +7,7 @@
 - `request`, `reply`: questions and answers.
 - `consumer_info`, `consumer_change`, `consumer_control`, `consumer_reading`: consumers looked at, made,
   paused or removed, read; `consumer_config` is what their flags say.
+- `counter`: sums that anybody adds to.
 - `micro`, `micro_serve`: services found, asked and served.
 - `message_command`: a command that is run for a message.
 - `context`: saved connections; `account`: who one is, and what one may.
