@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,8 @@ def test_a_dry_run_of_add_makes_nothing(cli: CommandLine, assets: JetStreamAsset
     "flags",
     [
         ("--backoff", "1x"), ("--backoff", "linear:1s"), ("--backoff", "linear:1m:1s:3"),
-        ("--deliver", "soon"), ("--sample", "101"), ("--max-deliver", "many"), ("--groups", "a"),
+        ("--deliver", "soon"), ("--filter", "a..b"), ("--sample", "101"), ("--max-deliver", "many"),
+        ("--groups", "a"),
         ("--group-policy", "pinned"), ("--pull", "--target", "x"), ("--headers-only", "--no-headers-only"),
         ("--pause-until", "2020-01-01"), ("--config", "-"),
     ],
@@ -221,6 +223,30 @@ def test_dead_letters_need_headrace(cli: CommandLine, assets: JetStreamAssets, s
     assert ("moves no dead letters" in ran.err) is not is_ours
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "PULL --filter ORDERS.processed --ack explicit --pull --deliver all --sample 100 --max-deliver=20",
+        "PUSH --ack none --target monitor.ORDERS --deliver last --replay instant --filter ''",
+        "NEW --filter ORDERS.received --ack explicit --pull --deliver all --max-deliver=-1 --max-pending 100",
+        "D --pull --deliver 1h --ack all --replay original --no-headers-only --backoff none --defaults",
+        "S --pull --deliver subject --no-flow-control --max-pull-batch 10 --max-pull-expire 1m",
+        "I --ephemeral --inactive-threshold 1h --max-outstanding=-1 --max-pull-bytes 1MB --wait 30s",
+    ],
+)
+def test_lines_of_the_tool_nats(cli: CommandLine, assets: JetStreamAssets, words: str) -> None:
+    cli.program = "nats"
+    name = f"ORDERS-{os.urandom(4).hex()}"
+    assets.create_stream({"name": name, "subjects": ["ORDERS.*"]})
+    try:
+        made = cli("con", "add", name, *shlex.split(words), "--json").ok().json
+        again = cli("consumer", "info", name, made["name"], "-j").ok().json
+        assert again["config"] == made["config"]
+        cli("consumer", "rm", name, made["name"], "-f").ok()
+    finally:
+        assets.delete_stream(name)
+
+
 # -- edit
 
 
@@ -245,6 +271,9 @@ def test_edit_shows_the_difference_and_changes(
     metadata = {key: value for key, value in found["metadata"].items() if not key.startswith("_nats.")}
     assert metadata == {"a": "1", "b": "2"}
     assert "ed: unchanged" in cli(*edit).ok().err
+    cli("consumer", "edit", stream, "ed", "--filter", "").ok()
+    assert not config_of(assets, stream, "ed").get("filter_subjects")
+    cli(*edit).ok()
     assert cli(*edit, "--dry-run").code == 0
 
 
@@ -526,6 +555,16 @@ def test_a_command_decides(cli: CommandLine, assets: JetStreamAssets, stream: st
     assert "the command failed with 3: no b please" in ran.err
     info = assets.consumer_info(stream, "one")
     assert (info["num_ack_pending"], info["ack_floor"]["stream_seq"]) == (1, 1)
+
+
+def test_no_shell_reads_a_message(cli: CommandLine, assets: JetStreamAssets, stream: str) -> None:
+    cli("consumer", "add", stream, "one", "--deliver", "new").ok()
+    assets.api.publish("work.$(id);`id`|x", b"$(id)", headers={"Kind": "$(id)"})
+
+    command = f"{PYTHON} -c 'import os, sys; print(*sys.argv[1:], os.environ[sys.argv[2]])' {{1}}"
+    command += " NATS_REQUEST_HEADER_KIND"
+    ran = cli.process("consumer", "sub", stream, "one", "--count", "1", "--exec", command, "--json").ok()
+    assert ran.json["data"] == "$(id);`id`|x NATS_REQUEST_HEADER_KIND $(id)\n"
 
 
 def test_a_command_that_takes_long_gets_its_time(

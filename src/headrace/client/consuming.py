@@ -263,8 +263,7 @@ class PushConsumer:
         stalled = headers.get(_STALLED)
         where = reply if stalled is None else stalled[0].encode()
         if where is not None:
-            self.connection.publish(where)
-            self.connection.flush()
+            self.connection.publish(where)  # leaves when messages are waited for
 
 
 def _consumed(

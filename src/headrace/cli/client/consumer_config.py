@@ -212,8 +212,9 @@ def _of_flags(options: Namespace) -> Config:
         if text is not None:
             found[field] = _number(f"--{flag.replace('_', '-')}", text)
     if options.filter:
-        filters = list(dict.fromkeys(options.filter))
-        found |= {"filter_subject": filters[0]} if len(filters) == 1 else {"filter_subjects": filters}
+        filters = _subjects(options.filter)
+        one = len(filters) < 2
+        found |= {"filter_subject": "".join(filters)} if one else {"filter_subjects": filters}
     if options.sample is not None:
         found["sample_freq"] = _percentage(options.sample)
     found |= _switches(options)
@@ -227,6 +228,14 @@ def _of_flags(options: Namespace) -> Config:
     if metadata:
         found["metadata"] = metadata
     return found
+
+
+def _subjects(texts: Sequence[str]) -> list[str]:
+    """The subjects of --filter, each once. Raises: CommandError."""
+    try:
+        return [values.read_subject(text) for text in dict.fromkeys(texts) if text]
+    except ValueError as error:
+        raise _wrong(f"--filter: {error}") from None
 
 
 def _switches(options: Namespace) -> Config:

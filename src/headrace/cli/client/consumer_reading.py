@@ -20,6 +20,8 @@ _WAIT_NS: Final = 5_000_000_000
 _BATCH: Final = 100
 """Messages of one pull: those that were not shown when it ends are delivered again only after a while."""
 _PULL_S: Final = 30.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
 
 Info = dict[str, Any]
 
@@ -124,7 +126,7 @@ def _messages(call: Call, connection: Connection, info: Info) -> Iterator[Consum
         return _pushed(pushed, ends)
     consumer = PullConsumer(call.api(connection), options.stream, options.consumer, group=options.group or "")
     most = 1 if options.exec is not None else info["config"].get("max_batch") or _BATCH
-    return _pulled(consumer, ends, min(most, _BATCH), options.count)
+    return _pulled(call, consumer, ends, min(most, _BATCH))
 
 
 def _pushed(consumer: PushConsumer, ends: _Ends) -> Iterator[ConsumedMessage]:
@@ -137,11 +139,17 @@ def _pushed(consumer: PushConsumer, ends: _Ends) -> Iterator[ConsumedMessage]:
                 return
 
 
-def _pulled(consumer: PullConsumer, ends: _Ends, most: int, count: int | None) -> Iterator[ConsumedMessage]:
+def _pulled(call: Call, consumer: PullConsumer, ends: _Ends, most: int) -> Iterator[ConsumedMessage]:
     """Pull after pull, each for no more messages than are shown: what is left over would wait for nothing."""
     from headrace.client.consuming import HEARTBEAT
-    from headrace.client.errors import ClientTimeoutError
+    from headrace.client.errors import (
+        ClientTimeoutError,
+        ConnectionLostError,
+        NoRespondersError,
+        ReadInterruptedError,
+    )
 
+    count = call.options.count
     got = 0
     while (left := ends.left()) is None or left > 0:
         batch = most if count is None else min(most, count - got)
@@ -152,8 +160,25 @@ def _pulled(consumer: PullConsumer, ends: _Ends, most: int, count: int | None) -
                 ends.heard()
                 yield message
                 ends.heard()
-        except ClientTimeoutError:
-            consumer.connection.flush()  # a connection that is over says so here; a pull can be made again
+        except (ClientTimeoutError, ConnectionLostError, NoRespondersError, ReadInterruptedError):
+            _wait_for_server(call, consumer.connection, ends)
+
+
+def _wait_for_server(call: Call, connection: Connection, ends: _Ends) -> None:
+    """Return when a server says that the consumer is there, or the time is over.
+
+    Raises: JetStreamMissingError if the consumer is gone; ServerError that refuses the client.
+    """
+    from headrace.client.errors import ClientTimeoutError, ConnectionLostError, NoRespondersError
+    from headrace.client.retries import Backoff
+
+    pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, jitter=0.5)
+    while ends.left() != 0:
+        try:
+            _info(call, connection)
+            return
+        except (ClientTimeoutError, ConnectionLostError, NoRespondersError):
+            time.sleep(pauses.next())  # the next question finds another connection
 
 
 class _Ends:

@@ -16,7 +16,13 @@ CONFIG_FLAGS: Final = (
         ValueKind.TEXT,
         metavar="WHERE",
     ),
-    WordFlag(("--filter",), "only messages of these subjects", ValueKind.SUBJECT, repeated=True),
+    WordFlag(
+        ("--filter",),
+        "only messages of these subjects; '' for all",
+        ValueKind.TEXT,
+        repeated=True,
+        metavar="SUBJECT",
+    ),
     WordFlag(
         ("--ack",),
         "what is acknowledged: each message (usual), all up to one, or none (usual with --target)",
@@ -68,6 +74,7 @@ CONFIG_FLAGS: Final = (
     ),
     WordFlag(("--heartbeat",), "say on --target after so much silence that it is there", ValueKind.DURATION),
     WordFlag(("--flow-control",), "push no faster than the listener reads; needs --heartbeat"),
+    WordFlag(("--no-flow-control",), "as is usual", only_as_nats=True),
     WordFlag(
         ("--groups",), "priority groups of those who pull", ValueKind.TEXT, repeated=True, metavar="NAMES"
     ),
