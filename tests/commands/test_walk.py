@@ -136,6 +136,10 @@ NEEDED: dict[str, list[str]] = {
     "stream get": ["1"],
     "consumer add": ["--ephemeral"],
     "consumer next": ["--ack"],
+    "kv create": ["value"],
+    "kv del": ["key"],
+    "kv put": ["value"],
+    "reply": ["--echo"],
 }
 """Flags without which a command is wrong use before it connects, by its name."""
 

@@ -83,8 +83,10 @@ class Call:
             yield connection
 
     @contextmanager
-    def reconnecting(self, **changes: Any) -> Iterator[ReconnectingConnection]:
+    def reconnecting(self, *, resumes: bool = False, **changes: Any) -> Iterator[ReconnectingConnection]:
         """A connection that comes back after outages and says so, for commands that go on.
+
+        `resumes`: the command goes on behind what it has had, so nothing is missing.
 
         Raises: ClientError if no server can be reached at first.
         """
@@ -93,11 +95,12 @@ class Call:
         from headrace.client.reconnecting import reconnecting
 
         settings = self.settings
+        missing = "" if resumes else "; messages of the time between may be missing"
         with reconnecting(
             settings.url,
             replace(settings.options, **changes),
             on_loss=lambda error: self.out.warn(f"{error}; connecting again"),
-            on_return=lambda: self.out.warn("connected again; messages of the time between may be missing"),
+            on_return=lambda: self.out.warn(f"connected again{missing}"),
         ) as connection:
             yield connection
 

@@ -29,6 +29,8 @@ ERROR_KEYS: Final = (
     JsonKey("error.text", "the text for people"),
     JsonKey("error.code", "the code of the server's answer, as in HTTP"),
     JsonKey("error.err_code", "JetStream's number of the reason"),
+    JsonKey("error.expected", "the revision of a key that was expected"),
+    JsonKey("error.revision", "the last revision that the key has"),
 )
 
 MESSAGE_KEYS: Final = (

@@ -124,6 +124,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "server": ClientWord(
         f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),
+    "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
 }
 
 

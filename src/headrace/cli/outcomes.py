@@ -91,6 +91,9 @@ def code_of_name(kind: str, text: str) -> ExitCode:
 # By name: no error's module is loaded for an error that did not happen.
 _CODES: Final = {
     "UsageError": ExitCode.WRONG_USE,
+    "KeyNameError": ExitCode.WRONG_USE,
+    "ObjectNameError": ExitCode.WRONG_USE,
+    "DigestError": ExitCode.WRONG,
     "AddressError": ExitCode.WRONG_USE,
     "LoadOptionsError": ExitCode.WRONG_USE,
     "ContextMissingError": ExitCode.NOT_THERE,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _PLACE: Final = r"\{\{|\}\}|\{([^{}]*)\}|[{}]"
 _UNPRINTED: Final = r"[^\x20-\x7e]"
 _WIDTH: Final = 80
+_NUMBERS: Final = ("code", "err_code", "expected", "revision")
+"""Attributes of errors that are shown where they are numbers."""
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 
@@ -203,7 +205,7 @@ class Output:
         text = str(error) or type(error).__name__
         if self.is_json:
             found: dict[str, Any] = {"kind": KINDS[code], "text": text}
-            numbers = {name: getattr(error, name, None) for name in ("code", "err_code")}
+            numbers = {name: getattr(error, name, None) for name in _NUMBERS}
             found |= {name: number for name, number in numbers.items() if isinstance(number, int) and number}
             print(to_json({"error": found}), file=self._err, flush=True)
         else:

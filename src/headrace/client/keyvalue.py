@@ -36,6 +36,7 @@ _KEY: Final = r"[-/_=.a-zA-Z0-9]+"
 _WORDS: Final = r"[-/_=.a-zA-Z0-9*>]+"
 _OPERATION: Final = "KV-Operation"
 _MARKER: Final = "Nats-Marker-Reason"
+_SIZE: Final = "Nats-Msg-Size"
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _SECOND: Final = 1_000_000_000
 
@@ -48,7 +49,7 @@ class KeyValueEntry(Struct, frozen=True):
     """A revision of a key: its value, or that it was removed.
 
     `operation` is "PUT", "DEL" or "PURGE"; `created_ns` is ns since 1970 UTC; `pending` is how many entries
-    follow in a watch.
+    follow in a watch; `size` is the bytes of the value, also where it was not asked for.
     """
 
     bucket: str
@@ -58,6 +59,7 @@ class KeyValueEntry(Struct, frozen=True):
     created_ns: int
     operation: str = "PUT"
     pending: int = 0
+    size: int = 0
 
     @property
     def is_removed(self) -> bool:
@@ -99,13 +101,16 @@ class KeyValueBucket:
         description: str = "",
         marker_ttl_ns: int = 0,
         compression: bool = False,
+        mirror: str = "",
+        sources: Sequence[str] = (),
         more: Mapping[str, object] | None = None,
     ) -> KeyValueBucket:
         """Make a bucket and open it; one with the same settings may be there.
 
         `history`: revisions kept of a key. `ttl_ns`: values go after this time. `marker_ttl_ns`: keys may
-        have a time of their own, and what says that one expired stays so long. `more`: further fields of the
-        stream's configuration. Raises: JetStreamExistsError if it is there with other settings.
+        have a time of their own, and what says that one expired stays so long. `mirror`: the bucket that it
+        copies; `sources`: buckets whose keys are copied into it. `more`: further fields of the stream's
+        configuration. Raises: JetStreamExistsError if it is there with other settings.
         """
         config = bucket_config(
             bucket,
@@ -118,6 +123,8 @@ class KeyValueBucket:
             description=description,
             marker_ttl_ns=marker_ttl_ns,
             compression=compression,
+            mirror=mirror,
+            sources=sources,
             more=more,
         )
         JetStreamAssets(api).create_stream(config)
@@ -203,34 +210,39 @@ class KeyValueBucket:
 
     # -- writing
 
-    def put(self, key: str, value: bytes) -> int:
-        """Set a value; return its revision."""
-        return self._put(key, value, {})
+    def put(self, key: str, value: bytes, *, ttl_ns: int = 0) -> int:
+        """Set a value; return its revision. With `ttl_ns` it goes after that time; the bucket has to allow
+        that (`marker_ttl_ns`), and the server counts in seconds.
+        """
+        return self._put(key, value, _ttl(ttl_ns))
 
     def create_key(self, key: str, value: bytes, *, ttl_ns: int = 0) -> int:
-        """Set the value of a key that has none; return its revision. Raises: JetStreamExistsError."""
+        """Set the value of a key that has none; return its revision. Raises: RevisionError if it has one."""
         try:
-            return self._put(key, value, {_EXPECTED: "0", **_ttl(ttl_ns)})
-        except JetStreamExistsError:
+            return self._put_after(key, value, 0, _ttl(ttl_ns))
+        except RevisionError as error:
             try:
                 before = self.last(key)
             except KeyMissingError:
-                return self._put(key, value, {_EXPECTED: "0", **_ttl(ttl_ns)})
+                return self._put_after(key, value, 0, _ttl(ttl_ns))
             if not before.is_removed:
-                raise
-            return self._put(key, value, {_EXPECTED: str(before.revision), **_ttl(ttl_ns)})
+                raise RevisionError(error, key, 0, before.revision) from None
+            return self._put_after(key, value, before.revision, _ttl(ttl_ns))
 
     def update(self, key: str, value: bytes, revision: int, *, ttl_ns: int = 0) -> int:
-        """Set a value if the last revision is `revision`; return its own. Raises: JetStreamExistsError."""
-        return self._put(key, value, {_EXPECTED: str(revision), **_ttl(ttl_ns)})
+        """Set a value if the last revision is `revision`; return its own. Raises: RevisionError."""
+        return self._put_after(key, value, revision, _ttl(ttl_ns))
 
     def delete(self, key: str, *, revision: int | None = None) -> None:
-        """Remove a key; its history stays. Raises: JetStreamExistsError if `revision` is not the last one."""
-        self._remove(key, {_OPERATION: "DEL"}, revision)
+        """Remove a key; its history stays. Raises: RevisionError if `revision` is not the last one."""
+        self._put_after(key, b"", revision, {_OPERATION: "DEL"})
 
     def purge(self, key: str, *, revision: int | None = None, ttl_ns: int = 0) -> None:
-        """Remove a key and its history; what says so goes after `ttl_ns`, if the bucket allows that."""
-        self._remove(key, {_OPERATION: "PURGE", "Nats-Rollup": "sub", **_ttl(ttl_ns)}, revision)
+        """Remove a key and its history; what says so goes after `ttl_ns`, if the bucket allows that.
+
+        Raises: RevisionError if `revision` is not the last one.
+        """
+        self._put_after(key, b"", revision, {_OPERATION: "PURGE", "Nats-Rollup": "sub", **_ttl(ttl_ns)})
 
     def compact(self, older_than_ns: int, now_ns: int) -> int:
         """Remove what says that keys were removed, where that is older; return how many keys went."""
@@ -250,10 +262,17 @@ class KeyValueBucket:
         _check(_KEY, key, "a key")
         return int(self.api.publish(self._written + key, value, headers=headers or None)["seq"])
 
-    def _remove(self, key: str, headers: dict[str, str], revision: int | None) -> None:
-        if revision is not None:
-            headers[_EXPECTED] = str(revision)
-        self._put(key, b"", headers)
+    def _put_after(self, key: str, value: bytes, revision: int | None, headers: Mapping[str, str]) -> int:
+        if revision is None:
+            return self._put(key, value, headers)
+        try:
+            return self._put(key, value, {_EXPECTED: str(revision), **headers})
+        except JetStreamExistsError as error:
+            try:
+                last = self.last(key).revision
+            except KeyMissingError:
+                last = 0
+            raise RevisionError(error, key, revision, last) from None
 
     def _at(self, key: str, revision: int) -> KeyValueEntry:
         _check(_KEY, key, "a key")
@@ -273,7 +292,8 @@ class KeyValueBucket:
         marker = headers.get(_MARKER)
         if marker is not None:  # the server's own: it expired, or was purged or removed by sequence
             operation = "DEL" if marker[0] == "Remove" else "PURGE"
-        return KeyValueEntry(self.bucket, key, data, revision, time_ns, operation, pending)
+        size = int(headers.get(_SIZE, [str(len(data))])[0])
+        return KeyValueEntry(self.bucket, key, data, revision, time_ns, operation, pending, size)
 
 
 class KeyMissingError(JetStreamMissingError):
@@ -282,6 +302,21 @@ class KeyMissingError(JetStreamMissingError):
     def __init__(self, bucket: str, key: str, revision: int | None = None) -> None:
         at = "" if revision is None else f" at revision {revision}"
         super().__init__(404, 10037, f"bucket {bucket} has no key {key!r}{at}")
+
+
+class RevisionError(JetStreamExistsError):
+    """A key whose last revision is another one than the writer expected (0: none)."""
+
+    def __init__(self, error: JetStreamExistsError, key: str, expected: int, revision: int) -> None:
+        text = (
+            f"{key!r} is at revision {revision}, not {expected}"
+            if expected
+            else (f"{key!r} has a value, revision {revision}")
+        )
+        super().__init__(error.code, error.err_code, text)
+        self.key = key
+        self.expected = expected
+        self.revision = revision
 
 
 def bucket_config(
@@ -296,10 +331,13 @@ def bucket_config(
     description: str = "",
     marker_ttl_ns: int = 0,
     compression: bool = False,
+    mirror: str = "",
+    sources: Sequence[str] = (),
     more: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Return the configuration of a bucket's stream, as `KeyValueBucket.create`. Raises: KeyNameError."""
-    _check(_BUCKET, bucket, "the name of a bucket")
+    for name in (bucket, *((mirror,) if mirror else ()), *sources):
+        _check(_BUCKET, name, "the name of a bucket")
     if not 1 <= history <= MOST_HISTORY:
         raise KeyNameError(f"a history of {history}: it is from 1 to {MOST_HISTORY}")
     config: dict[str, object] = {
@@ -323,6 +361,17 @@ def bucket_config(
         config["description"] = description
     if compression:
         config["compression"] = "s2"
+    if mirror:
+        config.pop("subjects")
+        config |= {"mirror": {"name": PREFIX + mirror}, "mirror_direct": True}
+    if sources:
+        config["sources"] = [
+            {
+                "name": PREFIX + source,
+                "subject_transforms": [{"src": f"$KV.{source}.>", "dest": f"$KV.{bucket}.>"}],
+            }
+            for source in sources
+        ]
     if marker_ttl_ns:
         config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": marker_ttl_ns}
     return config | dict(more or {})
@@ -350,6 +399,17 @@ def _ttl(ttl_ns: int) -> dict[str, str]:
     return {"Nats-TTL": f"{-(-ttl_ns // _SECOND)}s"} if ttl_ns else {}
 
 
+def is_key(name: str) -> bool:
+    """True if a name can be that of a key."""
+    return _has_shape(_KEY, name)
+
+
+def _has_shape(shape: str, name: str) -> bool:
+    if not re.fullmatch(shape, name):
+        return False
+    return not (name.startswith(".") or name.endswith(".") or ".." in name)
+
+
 def _check(shape: str, name: str, what: str) -> None:
-    if not re.fullmatch(shape, name) or name.startswith(".") or name.endswith(".") or ".." in name:
+    if not _has_shape(shape, name):
         raise KeyNameError(f"{name!r} is not {what}")
