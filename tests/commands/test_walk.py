@@ -139,6 +139,7 @@ NEEDED: dict[str, list[str]] = {
     "kv create": ["value"],
     "kv del": ["key"],
     "kv put": ["value"],
+    "object del": ["object"],
     "reply": ["--echo"],
 }
 """Flags without which a command is wrong use before it connects, by its name."""

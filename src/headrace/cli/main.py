@@ -125,6 +125,7 @@ COMMANDS: Final[dict[str, Command]] = {
         f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),
     "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
+    "object": ClientWord(f"{_ROWS}.object", "Buckets of objects: files and the like", _LOOK_AFTER, ("obj",)),
 }
 
 

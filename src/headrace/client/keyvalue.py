@@ -22,7 +22,7 @@ from headrace.client.consuming import OrderedMessages
 from headrace.client.errors import ClientError, JetStreamExistsError, JetStreamMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from headrace.client.headers import Headers
     from headrace.client.jetstream_api import JetStreamApi
@@ -177,12 +177,12 @@ class KeyValueBucket:
         from_revision: int | None = None,
         until_end: bool = False,
         idle: float | None = None,
-    ) -> Iterator[KeyValueEntry]:
+    ) -> Generator[KeyValueEntry, None, None]:
         """Yield entries of keys that match: their last revisions, then each change as it comes.
 
-        `history`: all revisions that are kept. `updates_only`: only changes. `until_end`: without the
-        changes. `idle`: end after so many seconds without one. It goes on after outages where the connection
-        does.
+        `history`: all revisions that are kept. `updates_only`: only changes, from the call on. `until_end`:
+        without the changes. `idle`: end after so many seconds without one. It goes on after outages where
+        the connection does; `close()` of what it returns ends it at the server, too.
         """
         for each in filters:
             _check(_WORDS, each, "a pattern of keys")
@@ -194,6 +194,11 @@ class KeyValueBucket:
         if from_revision is not None:
             config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": from_revision}
         messages = OrderedMessages(self.api, self._stream, [self._read + each for each in filters], config)
+        return self._entries_of(messages, idle=idle, until_end=until_end)
+
+    def _entries_of(
+        self, messages: OrderedMessages, *, idle: float | None, until_end: bool
+    ) -> Generator[KeyValueEntry, None, None]:
         try:
             for message in messages.read(idle=idle, until_end=until_end):
                 facts = message.delivery

@@ -31,7 +31,7 @@ from headrace.client.jetstream_api import document_of, refusal
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from headrace.client.jetstream_api import JetStreamApi
 
@@ -116,23 +116,17 @@ class ObjectBucket:
 
         `more`: further fields of the stream's configuration.
         """
-        _check_bucket(bucket)
-        config: dict[str, object] = {
-            "name": PREFIX + bucket,
-            "subjects": [f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"],
-            "max_age": ttl_ns,
-            "max_bytes": max_bytes,
-            "storage": storage,
-            "num_replicas": replicas,
-            "discard": "new",
-            "allow_rollup_hdrs": True,
-            "allow_direct": True,
-        }
-        if description:
-            config["description"] = description
-        if compression:
-            config["compression"] = "s2"
-        JetStreamAssets(api).create_stream(config | dict(more or {}))
+        config = object_bucket_config(
+            bucket,
+            ttl_ns=ttl_ns,
+            max_bytes=max_bytes,
+            storage=storage,
+            replicas=replicas,
+            description=description,
+            compression=compression,
+            more=more,
+        )
+        JetStreamAssets(api).create_stream(config)
         return cls(api, bucket)
 
     # -- looking
@@ -156,10 +150,19 @@ class ObjectBucket:
 
     def watch(
         self, *, until_end: bool = False, updates_only: bool = False, idle: float | None = None
-    ) -> Iterator[BucketObject]:
-        """Yield the facts of all objects, then of each that is written or removed."""
+    ) -> Generator[BucketObject, None, None]:
+        """Yield the facts of all objects, then of each that is written or removed.
+
+        `updates_only`: only the latter, from the call on. `idle`: end after so many seconds without one.
+        `close()` of what it returns ends it at the server, too.
+        """
         config: dict[str, object] = {"deliver_policy": "new" if updates_only else "last_per_subject"}
         messages = OrderedMessages(self.api, self._stream, [f"$O.{self.bucket}.M.>"], config)
+        return self._facts_of(messages, idle=idle, until_end=until_end)
+
+    def _facts_of(
+        self, messages: OrderedMessages, *, idle: float | None, until_end: bool
+    ) -> Generator[BucketObject, None, None]:
         try:
             for message in messages.read(idle=idle, until_end=until_end):
                 yield _facts(message.data, message.delivery.time_ns)
@@ -190,12 +193,17 @@ class ObjectBucket:
             progress(done, facts.size)
         return facts
 
-    def verify(self, name: str) -> BucketObject:
-        """Read an object and check its digest; return its facts. Raises: DigestError."""
+    def verify(
+        self, name: str, *, progress: Callable[[int, int], object] = lambda done, size: None
+    ) -> BucketObject:
+        """Read an object and check its digest; return its facts. Of a link nothing is read.
+
+        `progress` is called with the bytes so far and the size. Raises: ObjectMissingError, DigestError.
+        """
         facts = self.facts(name)
         if facts.link is None:
-            for _ in self._chunks(facts):
-                pass
+            for _, done in self._chunks(facts):
+                progress(done, facts.size)
         return facts
 
     def _chunks(self, facts: BucketObject) -> Iterator[tuple[bytes, int]]:
@@ -359,6 +367,46 @@ class _ChunkWriter:
                 raise refusal(404, 10059, "the stream of the bucket does not answer")
             document_of(payload)
             self._waiting -= 1
+
+
+def object_bucket_config(
+    bucket: str,
+    *,
+    ttl_ns: int = 0,
+    max_bytes: int = -1,
+    storage: str = "file",
+    replicas: int = 1,
+    description: str = "",
+    compression: bool = False,
+    more: Mapping[str, object] | None = None,
+) -> dict[str, object]:
+    """Return the configuration of a bucket's stream, as `ObjectBucket.create`. Raises: ObjectNameError."""
+    _check_bucket(bucket)
+    config: dict[str, object] = {
+        "name": PREFIX + bucket,
+        "subjects": [f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"],
+        "max_age": ttl_ns,
+        "max_bytes": max_bytes,
+        "storage": storage,
+        "num_replicas": replicas,
+        "discard": "new",
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+    }
+    if description:
+        config["description"] = description
+    if compression:
+        config["compression"] = "s2"
+    return config | dict(more or {})
+
+
+def digest_of(file: BinaryIO) -> tuple[int, str]:
+    """Return the bytes that a file still has, and their digest as it is in the facts of an object."""
+    digest, size = sha256(), 0
+    while data := file.read(CHUNK_SIZE):
+        digest.update(data)
+        size += len(data)
+    return size, _shown_digest(digest.digest())
 
 
 def object_buckets(api: JetStreamApi) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@
 - `micro`, `micro_serve`: services found, asked and served.
 - `message_command`: a command that is run for a message.
 - `kv_buckets`, `kv_keys`, `kv_files`: buckets of keys, their keys, and these as files;
-  `bucket_settings`: what flags make of a bucket's stream.
+  `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `rtt`;
 - `bench`.

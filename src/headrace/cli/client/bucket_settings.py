@@ -88,6 +88,11 @@ def _plain(name: str, value: Any) -> Any:
     return None if value in (None, 0, -1, "", {}, []) else value
 
 
+def limit_of(value: int | None) -> int | None:
+    """Return a limit of a configuration; None for -1, which says that there is none."""
+    return None if value is None or value < 0 else value
+
+
 def show_changes(call: Call, changes: Changes) -> None:
     """Print a table of what is before and after."""
     from headrace.cli.text_table import TextColumn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.client.bucket_settings import changed_config, edited, made, removed
+from headrace.cli.client.bucket_settings import changed_config, edited, limit_of, made, removed
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def bucket_document(info: Mapping[str, Any]) -> dict[str, Any]:
         "history": config.get("max_msgs_per_subject"),
         "ttl_ns": config.get("max_age") or None,
         "marker_ttl_ns": config.get("subject_delete_marker_ttl") or None,
-        "max_bytes": _limit(config.get("max_bytes")),
-        "max_value_bytes": _limit(config.get("max_msg_size")),
+        "max_bytes": limit_of(config.get("max_bytes")),
+        "max_value_bytes": limit_of(config.get("max_msg_size")),
         "storage": config["storage"],
         "replicas": config["num_replicas"],
         "compressed": config.get("compression", "none") != "none",
@@ -102,10 +102,6 @@ def _origin(source: Mapping[str, Any] | None) -> str | None:
     from headrace.client.keyvalue import PREFIX
 
     return None if not source else str(source["name"]).removeprefix(PREFIX)
-
-
-def _limit(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
 
 
 def _stream(call: Call) -> str:

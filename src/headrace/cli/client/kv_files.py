@@ -41,7 +41,7 @@ def export(call: Call) -> None:
             return
         path = Path(options.target)
         is_file = path.name.endswith(_LINES)
-        _check_target(path, is_file=is_file, overwrite=options.overwrite)
+        _check_target(call, path, is_file=is_file)
         total = int(bucket.info["state"]["messages"])
         with call.progress(f"exporting {options.bucket}", "keys") as bars:
             write = _export_lines if is_file else _export_files
@@ -55,14 +55,13 @@ def export(call: Call) -> None:
     call.out.document(found, lambda: call.out.line(text), quiet=str(count))
 
 
-def _check_target(path: Path, *, is_file: bool, overwrite: bool) -> None:
+def _check_target(call: Call, path: Path, *, is_file: bool) -> None:
+    if not path.exists():
+        return
     if is_file:
-        if path.exists() and not overwrite:
-            raise CommandError(f"{path} is there already: --overwrite replaces it", ExitCode.EXISTS)
-    elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+        call.confirm(f"{path} is there already and is replaced")
+    elif not path.is_dir() or any(path.iterdir()):
         raise CommandError(f"{path} is there already, and no empty directory", ExitCode.EXISTS)
-    elif overwrite:
-        raise CommandError("--overwrite is for a file, not for a directory", ExitCode.WRONG_USE)
 
 
 def _export_lines(path: Path, entries: Iterator[KeyValueEntry]) -> Iterator[KeyValueEntry]:

@@ -260,7 +260,8 @@ def _removed(
     if options.revision is not None and len(options.key) > 1:
         raise CommandError("--revision is of one key", ExitCode.WRONG_USE)
     with opened(call) as bucket:
-        there, missing = [], []
+        there: list[str] = []
+        missing: list[str] = []
         for key in options.key:
             before = _last(bucket, key)
             is_there = before is not None and not (keeps_history and before.is_removed)

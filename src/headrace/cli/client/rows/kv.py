@@ -296,14 +296,15 @@ ROWS: Final = (
         words=("kv", "export"),
         summary="Write the keys and their values into a file or a directory",
         description="A name that ends with .jsonl is a file with a JSON object a line; - is standard output; "
-        "else it is a new or empty directory, with a file for each key (/ in a key is %2F in its name).",
+        "else it is a new or empty directory, with a file for each key (/ in a key is %2F in its name). A "
+        "file that is there is replaced after asking.",
         run="kv_files:export",
         arguments=(
             _BUCKET,
             WordArgument("target", "DIR, FILE.jsonl or -", ValueKind.FILE),
             WordArgument("filter", "only keys that match", ValueKind.TEXT, "?"),
         ),
-        flags=(WordFlag(("--overwrite",), "replace the file, if it is there"),),
+        asks=True,
         keys=(
             JsonKey("bucket", "the bucket"),
             JsonKey("target", "what was written; with - the answer is the keys only"),
