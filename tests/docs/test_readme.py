@@ -26,6 +26,7 @@ DOCUMENTS = (
     "docs/stan-to-jetstream.md",
     "docs/tables.md",
     "docs/backup.md",
+    "docs/client.md",
     "docs/server.md",
     "docs/bench.md",
     "docs/migration.md",
