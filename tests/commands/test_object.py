@@ -82,6 +82,24 @@ def test_a_file_is_stored_and_read(cli: CommandLine, bucket: ObjectBucket) -> No
     assert cli("object", "ls", "objtest").ok().lines[0] == "name\tsize\ttime\tleads_to\tdescription"
 
 
+def test_progress_is_told_on_standard_error(
+    cli: CommandLine, bucket: ObjectBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.cli.progress.LINE_EVERY", 0.0)
+    (cli.folder / "large").write_bytes(bytes(300_000))
+    name = str(cli.folder / "large")
+
+    put = cli("object", "put", "objtest", name, "--name", "large", "--json").ok()
+    read = cli("object", "get", "objtest", "large", "-o", "-").ok()
+    checked = cli("object", "verify", "objtest", "-q").ok()
+    silent = cli("object", "put", "objtest", name, "--name", "large", "-f", "--no-progress").ok()
+
+    assert "storing large: 300,000 bytes, 100 %" in put.err
+    assert put.json["size_bytes"] == 300_000
+    assert "reading large: 131,072 bytes, 43 %" in read.err
+    assert (checked.err, silent.err) == ("", "")
+
+
 def test_what_is_there_is_replaced_after_asking(cli: CommandLine, bucket: ObjectBucket) -> None:
     bucket.put("a", io.BytesIO(b"old"))
     target = cli.folder / "a"

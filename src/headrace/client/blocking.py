@@ -104,6 +104,10 @@ class Connection:
         """True until the connection has ended, as far as this side knows."""
         return self._error is None
 
+    def survives(self, error: ClientError) -> bool:
+        """True if the connection comes back by itself after an error, so that reading may go on."""
+        return False
+
     def new_inbox(self) -> bytes:
         """Return a reply subject that no other client has."""
         return f"{self._options.inbox_prefix}.{os.urandom(11).hex()}".encode()

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from headrace.client.errors import (
+    ClientError,
     ClientTimeoutError,
     JetStreamMissingError,
     NoRespondersError,
     ReadInterruptedError,
 )
 from headrace.client.headers import STATUS, Headers, parse_headers
+from headrace.client.retries import Backoff
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -48,6 +50,11 @@ _PIN: Final = "Nats-Pin-Id"
 _OTHER_PIN: Final = "423"
 _STALLED: Final = "Nats-Consumer-Stalled"
 _GONE: Final = ("consumer deleted", "consumer not found", "stream deleted")
+_PULL_OVER: Final = ("message size exceeds", "batch completed", "leadership change", "server shutdown")
+"""Beginnings of texts with which only a pull ends: another one may follow."""
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds between attempts to begin again."""
 _INACTIVE_NS: Final = 60_000_000_000
 
 
@@ -193,12 +200,18 @@ class PullConsumer:
             if left <= 0:
                 return
             try:
-                for message in self.fetch(batch, wait=left, heartbeat=HEARTBEAT):
-                    last = time.monotonic()
-                    yield message
-                    last = time.monotonic()
-            except ClientTimeoutError:
-                self.connection.flush()  # a connection that is over says so here; a pull can be made again
+                try:
+                    for message in self.fetch(batch, wait=left, heartbeat=HEARTBEAT):
+                        last = time.monotonic()
+                        yield message
+                        last = time.monotonic()
+                except ClientTimeoutError:
+                    self.connection.flush()  # a connection that is over says so here; else a pull follows
+            except NoRespondersError:  # the consumer is not there, and does not come back by itself
+                raise
+            except ClientError as error:
+                if not self.connection.survives(error):
+                    raise
 
     def _is_end(self, block: bytes | None) -> bool:
         """True if a status says that the pull is over. Raises: ReadInterruptedError, NoRespondersError."""
@@ -215,7 +228,7 @@ class PullConsumer:
         if status == "503":
             raise NoRespondersError(f"no consumer {self.consumer} of {self.stream} answers")
         if status == "409" and not text.lower().startswith(_GONE):
-            if text.lower().startswith(("message size exceeds", "batch completed", "leadership change")):
+            if text.lower().startswith(_PULL_OVER):
                 return True
             raise ReadInterruptedError(f"consumer {self.stream}.{self.consumer}: {text}")
         if status:
@@ -328,7 +341,7 @@ class OrderedMessages:
                     return
             except (NoRespondersError, ReadInterruptedError):
                 pass  # the consumer went with its server, or because nobody asked for long
-            left = self._begin()
+            left = self._begin_again()
             if until_end and not left:
                 return
 
@@ -342,6 +355,17 @@ class OrderedMessages:
             self._api.ask(f"CONSUMER.DELETE.{self._stream}.{consumer.consumer}")
         except (JetStreamMissingError, ClientTimeoutError, NoRespondersError):
             pass  # it is gone, or goes by itself
+
+    def _begin_again(self) -> int:
+        """Begin behind the last message, once a server answers where the connection comes back by itself."""
+        pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=0.5)
+        while True:
+            try:
+                return self._begin()
+            except ClientError as error:
+                if not self._api.connection.survives(error):
+                    raise
+            time.sleep(pauses.next())
 
     def _begin(self) -> int:
         if self._consumer is not None:
@@ -368,4 +392,6 @@ class OrderedMessages:
         )
         self._consumer = PullConsumer(self._api, self._stream, str(made["name"]))
         self._expected = 1
+        if config["deliver_policy"] == "new":  # begun again, it has what came meanwhile
+            self._last = int((made.get("delivered") or {}).get("stream_seq", 0))
         return int(made.get("num_pending", 0))

@@ -17,7 +17,15 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from headrace.client.blocking import DEFAULT_TIMEOUT, Connection
-from headrace.client.errors import AddressError, ClientError, ConnectionLostError, ServerError
+from headrace.client.codec import MessageBatch
+from headrace.client.errors import (
+    AddressError,
+    ClientError,
+    ClientTimeoutError,
+    ConnectionLostError,
+    NoRespondersError,
+    ServerError,
+)
 from headrace.client.handshake import open_connection
 from headrace.client.options import ConnectOptions, resolve_addresses
 from headrace.client.retries import Backoff
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 
     from headrace.client.address import ServerAddress
     from headrace.client.blocking import ReceivedMessage
-    from headrace.client.codec import MessageBatch
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
@@ -78,6 +85,12 @@ class ReconnectingConnection(Connection):
     def __enter__(self) -> Self:
         return self
 
+    def survives(self, error: ClientError) -> bool:
+        """True if an error is an outage, or the silence of one: the next call finds another connection."""
+        return not self._closed and (
+            _is_loss(error) or isinstance(error, (ClientTimeoutError, NoRespondersError))
+        )
+
     def send(self, frames: bytes) -> None:
         """Queue frames as `Connection.send`; on the next connection if this one was lost."""
         self._come_back()
@@ -109,14 +122,16 @@ class ReconnectingConnection(Connection):
                     return self._take()
 
     def receive_of(self, sid: bytes, timeout: float) -> MessageBatch:
-        """Receive messages of one subscription, as `Connection.receive_of`; outages are waited for."""
+        """Receive messages of one subscription, as `Connection.receive_of`.
+
+        An outage is waited for, and the batch behind it is empty: what was asked before has no answer.
+        """
         deadline = time.monotonic() + timeout
-        while True:
-            try:
-                return super().receive_of(sid, max(deadline - time.monotonic(), 0.0))
-            except (ConnectionLostError, ServerError) as error:
-                if not self._come_back(error, deadline):
-                    return self._take()
+        try:
+            return super().receive_of(sid, timeout)
+        except (ConnectionLostError, ServerError) as error:
+            self._come_back(error, deadline)
+            return MessageBatch()
 
     def request(
         self,

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from headrace.client.errors import ConnectError, ConnectionLostError, ServerError
+from headrace.client.errors import (
+    ClientTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    NoRespondersError,
+    ServerError,
+)
 from headrace.client.options import ConnectOptions
 from headrace.client.reconnecting import reconnecting
 
@@ -79,6 +85,26 @@ def test_subscriptions_are_made_again_and_messages_go_on() -> None:
     assert told == ["ConnectionLostError", "back"]
     assert connection.outages == 1
     assert all(b"SUB a 1\r\n" in heard for heard in server.heard)
+
+
+def test_what_was_asked_before_an_outage_has_no_answer() -> None:
+    with Script(b"", b"MSG a 1 1\r\n2\r\n") as server, reconnecting(server.url) as connection:
+        sid = connection.subscribe("a")
+
+        assert len(connection.receive_of(sid, 30)) == 0
+        assert connection.outages == 1
+        assert connection.receive_of(sid, 30).payloads == [b"2"]
+
+
+def test_it_survives_outages_and_silence_until_it_is_closed() -> None:
+    lost, refused = ConnectionLostError("gone"), ServerError("Authorization Violation", fatal=True)
+    with Script(b"") as server, reconnecting(server.url) as connection:
+        connection.subscribe("a")
+        assert connection.survives(lost)
+        assert connection.survives(ClientTimeoutError("silent"))
+        assert connection.survives(NoRespondersError("not yet"))
+        assert not connection.survives(refused)
+    assert not connection.survives(lost)
 
 
 def test_patience_ends() -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headrace.cli.call import Call
+    from headrace.cli.progress import ProgressBars
     from headrace.client.objects import BucketObject, ObjectBucket
 
 
@@ -114,9 +115,7 @@ def verify(call: Call) -> ExitCode | None:
             for facts in found:
                 item: dict[str, Any] = {"bucket": facts.bucket, "name": facts.name, "size_bytes": facts.size}
                 try:
-                    bucket.verify(
-                        facts.name, progress=lambda read, _, before=done: bars.show(before + read, total)
-                    )
+                    bucket.verify(facts.name, progress=_behind(bars, done, total))
                     items.append({**item, "valid": True})
                 except DigestError as error:
                     items.append({**item, "valid": False, "error": str(error)})
@@ -128,6 +127,11 @@ def verify(call: Call) -> ExitCode | None:
 
     call.out.listing(items, show)
     return None if all(item["valid"] for item in items) else ExitCode.WRONG
+
+
+def _behind(bars: ProgressBars, before: int, total: int) -> Callable[[int, int], object]:
+    """Return the progress of one object, `before` bytes of others behind it."""
+    return lambda done, _: bars.show(before + done, total)
 
 
 # -- reading and writing
