@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.client.api import JetStreamAssets
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.keyvalue import KeyValueBucket
@@ -254,6 +255,45 @@ def test_keys_have_a_time_of_their_own(cli: CommandLine) -> None:
     ]  # fmt: skip
     assert cli("kv", "get", "kvshort", "lock").code == 4
     cli("kv", "rm-bucket", "kvshort", "-f").ok()
+
+
+def test_a_key_of_a_bucket_with_history_stays_as_long_as_markers(
+    cli: CommandLine, bucket: KeyValueBucket
+) -> None:
+    cli("kv", "put", "kvtest", "short", "1", "--ttl", "1s").ok()
+
+    stored = JetStreamAssets(bucket.api).message("KV_kvtest", last_of="$KV.kvtest.short")
+
+    assert stored.headers["Nats-TTL"] in (["60"], ["1m0s"])
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_table_fits_the_terminal(cli: CommandLine, bucket: KeyValueBucket, width: int) -> None:
+    bucket.put("name." * 12 + "end", b"value " * 30)
+    bucket.put("b", b"two\nlines")
+
+    with cli.terminal("kv", "ls", "kvtest", "-v", "--values", width=width, NO_COLOR="1") as terminal:
+        assert terminal.end() == 0
+    heading, *rows = terminal.seen.splitlines()
+
+    assert heading.split() == ["Key", "Revision", "Time", "Size", "Value"]
+    assert all(len(row) <= width for row in rows)
+    assert [row.split()[0][:2] for row in rows] == ["b", "na"]
+    assert "two\\nlines" in rows[0]
+    assert rows[1].count("…") >= 1
+    assert rows[1].split()[0].endswith("end")
+
+
+def test_a_reader_that_has_enough_ends_a_listing(cli: CommandLine, bucket: KeyValueBucket) -> None:
+    for number in range(3):
+        bucket.put(f"k{number}", b"1")
+
+    with cli.started("kv", "watch", "kvtest", "--json") as watching:
+        watching.line()
+        assert watching.process.stdout is not None
+        watching.process.stdout.close()
+        bucket.put("more", b"1")
+        assert watching.process.wait(30) == 0
 
 
 def test_what_is_not_there_is_4_and_what_is_no_name_is_2(cli: CommandLine, bucket: KeyValueBucket) -> None:

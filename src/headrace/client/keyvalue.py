@@ -217,7 +217,8 @@ class KeyValueBucket:
 
     def put(self, key: str, value: bytes, *, ttl_ns: int = 0) -> int:
         """Set a value; return its revision. With `ttl_ns` it goes after that time; the bucket has to allow
-        that (`marker_ttl_ns`), and the server counts in seconds.
+        that (`marker_ttl_ns`), and the server counts in seconds. With a history above 1 the server makes
+        it as long as `marker_ttl_ns`, where it is shorter.
         """
         return self._put(key, value, _ttl(ttl_ns))
 

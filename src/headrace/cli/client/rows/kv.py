@@ -12,7 +12,9 @@ _REVISION: Final = WordArgument("revision", "a revision of the key", ValueKind.N
 _VALUE: Final = WordArgument("value", "the value; - reads it from standard input", ValueKind.TEXT, "?")
 _FILE: Final = WordFlag(("--file",), "read the value from a file", ValueKind.FILE)
 _TTL: Final = WordFlag(
-    ("--ttl",), "the key goes after this time (a bucket with --marker-ttl)", ValueKind.DURATION
+    ("--ttl",),
+    "the key goes after this time (a bucket with --marker-ttl; with a history above 1 not before that)",
+    ValueKind.DURATION,
 )
 _SETTINGS: Final = (
     WordFlag(("--history",), "revisions that are kept of a key, 1 to 64", ValueKind.NUMBER),
