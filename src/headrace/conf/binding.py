@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.conf.streaming_rules import Settings, StreamingFlags
     from headrace.conf.tree import MapNode
+    from headrace.errors import ConfigProblem
 
 
 def load_options(
@@ -31,6 +32,7 @@ def load_options(
     text: str | bytes | None = None,
     overrides: Mapping[str, object] | None = None,
     environ: Mapping[str, str] = os.environ,
+    unsupported: list[ConfigProblem] | None = None,
 ) -> Options:
     """The options that a configuration file or text and overrides add up to.
 
@@ -38,7 +40,8 @@ def load_options(
     replace simple credentials of the file. `tls_flags`, `cluster_flags` and `jetstream_flags` replace, by
     option, what their blocks say, `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says;
     `bound_ports` are those of `with_ports`. Relative paths in the result are relative to the working
-    directory. `max_connections` is -1 where there is no limit.
+    directory. `max_connections` is -1 where there is no limit. Fields that only the Go server has are put
+    into `unsupported` and passed over, where a list is given: for who looks at its configuration.
     Raises: ConfigError with everything that is wrong; ValueError for both a path and a text; TypeError for
     an override that does not exist.
     """
@@ -47,7 +50,7 @@ def load_options(
     given = dict(overrides or {})
     check_names(given)
     ports = cast("Mapping[str, int]", given.pop(BOUND_PORTS, {}))
-    problems = Problems()
+    problems = Problems(unsupported)
     builder = OptionsBuilder(problems, environ)
     digest = None
     flags = cast("StreamingFlags | None", given.get("streaming_flags"))

@@ -224,7 +224,7 @@ class Binder:
         off = table.is_off(entry.key, entry.node)
         if off is False:
             message = f"field {shown(entry.key)} is not supported by this version of Headrace yet"
-            self.problem(message, entry.position, table.why_not(entry.key))
+            self.problems.unsupported(message, entry.position, table.why_not(entry.key))
         elif off is None and not entry.used:
             self.problem(f"unknown field {shown(entry.key)}", entry.position, table.suggestion(entry.key))
 

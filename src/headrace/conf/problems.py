@@ -23,9 +23,11 @@ class Problems:
     """Problems in the order found, warnings: of what works but should be changed, and remarks: of keys
     that change nothing."""
 
-    __slots__ = ("_found", "_lines", "_mistakes", "is_structural", "remarks", "warnings")
+    __slots__ = ("_found", "_lines", "_mistakes", "_unsupported", "is_structural", "remarks", "warnings")
 
-    def __init__(self) -> None:
+    def __init__(self, unsupported: list[ConfigProblem] | None = None) -> None:
+        """Take a list for what only the Go server has; None: that is wrong like anything else."""
+        self._unsupported = unsupported
         self._found: list[ConfigProblem] = []
         self._lines: set[tuple[str, int]] = set()
         self._mistakes = 0
@@ -44,6 +46,13 @@ class Problems:
     def add(self, message: str, position: Position | None, hint: str | None = None) -> None:
         if len(self._found) < MAX_PROBLEMS:
             self._found.append(ConfigProblem(message, position, hint))
+
+    def unsupported(self, message: str, position: Position | None, hint: str | None = None) -> None:
+        """Add something that the Go server has and this version does not."""
+        if self._unsupported is None:
+            self.add(message, position, hint)
+        elif len(self._unsupported) < MAX_PROBLEMS:
+            self._unsupported.append(ConfigProblem(message, position, hint))
 
     def syntax(
         self, message: str, position: Position, hint: str | None = None, *, structural: bool = False

@@ -1,0 +1,233 @@
+"""Evidence from a configuration file and this machine, and from running servers.
+
+Never lives here: what is right or wrong of it (`table`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.cli.diagnosis.evidence import (
+    CertificateFacts,
+    Evidence,
+    FileEvidence,
+    ServerEvidence,
+    StoreFacts,
+)
+from headrace.cli.outcomes import CommandError, ExitCode
+from headrace.cli.values import read_time
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.cli.call import Call
+    from headrace.cli.server_documents import DocumentSource, ServerDocument
+    from headrace.conf.options import Options
+    from headrace.conf.tls_options import TLSOptions
+    from headrace.errors import ConfigProblem
+
+_CONNECTIONS: Final = 1024
+"""Connections of a server that are looked at: those with most waiting, and those closed last."""
+
+_MOUNTS: Final = Path("/proc/self/mounts")
+
+
+def file_evidence(path: str, pid: int | None = None) -> FileEvidence:
+    """Return a configuration and what this machine has for it; `pid` is the server that runs with it.
+
+    Raises: CommandError (not there) for a file that cannot be read.
+    """
+    from headrace.conf.binding import load_options
+
+    unsupported: list[ConfigProblem] = []
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(f"{path}: {reason}", ExitCode.NOT_THERE) from None
+    try:
+        options = load_options(path, unsupported=unsupported)
+    except ConfigError as error:
+        return FileEvidence(path, problems=tuple(map(str, error.problems)), mode=mode)
+    limit, opened = _descriptors(pid)
+    return FileEvidence(
+        path,
+        options,
+        unsupported=tuple(map(str, unsupported)),
+        mode=mode,
+        descriptor_limit=limit,
+        open_descriptors=opened,
+        stores=tuple(_store(directory) for directory in _directories(options)),
+        certificates=tuple(_certificates(options)),
+    )
+
+
+def gathered(call: Call, *, file: FileEvidence | None, source: DocumentSource | None) -> Evidence:
+    """Return all evidence; without a `source` that of the file. Raises: CommandError; ClientError."""
+    if source is None:
+        return Evidence(time.time_ns(), file)
+    if source.is_account:
+        return Evidence(time.time_ns(), file, (_account_evidence(call, source),), is_account=True)
+    return Evidence(time.time_ns(), file, tuple(_servers(source)))
+
+
+def _servers(source: DocumentSource) -> Iterator[ServerEvidence]:
+    varz = source.documents("varz")
+    more = {
+        "connz": _by_id(source.documents("connz", sort="pending", limit=_CONNECTIONS)),
+        "closed": _by_id(source.documents("connz", state=1, limit=_CONNECTIONS)),
+        "jsz": _by_id(source.documents("jsz", accounts=True, streams=True, consumer=True, config=True)),
+        "routez": _by_id(source.documents("routez")),
+        "healthz": _by_id(source.documents("healthz")),
+    }
+    addresses = source.open_addresses
+    for place, each in enumerate(varz):
+        offset, error = clock_offset(each)
+        yield ServerEvidence(
+            each.server,
+            each.server_id,
+            each.data,
+            clock_offset_ns=offset,
+            clock_error_ns=error,
+            open_monitor=addresses[place] if len(addresses) == len(varz) else None,
+            **{name: found.get(each.server_id, {}) for name, found in more.items()},
+        )
+
+
+def clock_offset(document: ServerDocument) -> tuple[int, int]:
+    """Return by how much a server's clock is ahead of ours, and by how much that may be wrong, both ns."""
+    told = document.data.get("now")
+    if not isinstance(told, str):
+        return 0, 0
+    middle = (document.asked_ns + document.answered_ns) // 2
+    return read_time(told) - middle, (document.answered_ns - document.asked_ns) // 2
+
+
+def _by_id(documents: list[ServerDocument]) -> dict[str, dict[str, Any]]:
+    return {each.server_id: each.data for each in documents}
+
+
+def _account_evidence(call: Call, source: DocumentSource) -> ServerEvidence:
+    """Return what a user of any account may see: the account's connections, streams and consumers."""
+    from headrace.cli.server_documents import SystemAnswers
+    from headrace.client.api import JetStreamAssets
+    from headrace.client.errors import JetStreamError, NoRespondersError
+
+    assert isinstance(source, SystemAnswers)
+    connection = source.connection
+    facts = connection.server_info
+    streams: list[dict[str, Any]] = []
+    try:
+        assets = JetStreamAssets(call.api(connection))
+        for stream in assets.streams():
+            consumers = list(assets.consumers(stream["config"]["name"]))
+            streams.append({**stream, "name": stream["config"]["name"], "consumer_detail": consumers})
+    except (JetStreamError, NoRespondersError):
+        streams = []  # the account has no JetStream
+    connz = [document.data for document in source.documents("connz", sort="pending", limit=_CONNECTIONS)]
+    told = {name: facts.fields[name] for name in ("max_payload", "git_commit") if name in facts.fields}
+    return ServerEvidence(
+        str(facts.fields.get("server_name", "")),
+        facts.server_id,
+        varz=told,
+        connz={"connections": [each for document in connz for each in document.get("connections") or ()]},
+        jsz={"account_details": [{"name": "", "stream_detail": streams}]},
+    )
+
+
+def _directories(options: Options) -> Iterator[str]:
+    jetstream, streaming = options.jetstream, options.streaming
+    if jetstream is not None and jetstream.store_dir is not None:
+        yield os.path.abspath(jetstream.store_dir)
+    if streaming is not None and streaming.directory is not None:
+        yield os.path.abspath(streaming.directory)
+
+
+def _store(directory: str) -> StoreFacts:
+    """Return the disk of a directory, or of the one above it where it is not there yet."""
+    there = Path(directory)
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    found = os.statvfs(there)
+    return StoreFacts(
+        directory,
+        _filesystem(there.resolve()),
+        free_bytes=found.f_bavail * found.f_frsize,
+        total_bytes=found.f_blocks * found.f_frsize,
+    )
+
+
+def _filesystem(path: Path) -> str:
+    """Return the type of the filesystem of a path; "" where the system does not tell."""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:  # not Linux
+        return ""
+    return filesystem_of(path, lines)
+
+
+def filesystem_of(path: Path, mounts: list[str]) -> str:
+    """Return the type of the filesystem of a path by the lines of /proc/mounts: the longest that is above."""
+    best, kind = -1, ""
+    for line in mounts:
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        if path.is_relative_to(point) and len(point) >= best:
+            best, kind = len(point), fields[2]
+    return kind
+
+
+def _descriptors(pid: int | None) -> tuple[int | None, int | None]:
+    """Return how many files a server may open, and how many it has open.
+
+    Without a process the limit is the hard one here, to which servers raise theirs.
+    """
+    import resource
+
+    if pid is None:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return (None if hard == resource.RLIM_INFINITY else hard), None
+    try:
+        limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+        opened = len(os.listdir(f"/proc/{pid}/fd"))
+    except ProcessLookupError:
+        raise CommandError(f"there is no process {pid}", ExitCode.NOT_THERE) from None
+    except PermissionError:
+        raise CommandError(f"process {pid} is another user's", ExitCode.NOT_PERMITTED) from None
+    return limit, opened
+
+
+def _certificates(options: Options) -> Iterator[CertificateFacts]:
+    blocks: dict[str, Any] = {
+        "clients": options,
+        "websocket": options.websocket,
+        "cluster": options.cluster,
+        "gateway": options.gateway,
+        "leafnodes": options.leafnodes,
+    }
+    for name, block in blocks.items():
+        tls: TLSOptions | None = getattr(block, "tls", None)
+        if tls is None:
+            continue
+        for path in (tls.cert_file, *(each.cert_file for each in tls.more_certs), tls.ca_file):
+            if path:
+                yield from _of_file(path, name)
+
+
+def _of_file(path: str, block: str) -> Iterator[CertificateFacts]:
+    from cryptography import x509
+
+    try:
+        found = x509.load_pem_x509_certificates(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    for certificate in found:
+        not_after = int(certificate.not_valid_after_utc.timestamp()) * 1_000_000_000
+        yield CertificateFacts(f"{path} ({block})", not_after)
