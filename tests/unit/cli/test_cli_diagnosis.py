@@ -21,7 +21,6 @@ from headrace.cli.diagnosis.gathering import clock_offset, file_evidence, filesy
 from headrace.cli.diagnosis.symptoms import HarmLevel
 from headrace.cli.diagnosis.table import CHECKS, diagnose
 from headrace.cli.outcomes import CommandError, ExitCode
-from headrace.cli.server_documents import ServerDocument
 from headrace.conf.binding import load_options
 
 if TYPE_CHECKING:
@@ -184,12 +183,12 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
     "open-monitoring": (
         [
             of_file("http: 8222"),
-            of_servers(ServerEvidence("S1", open_monitor="10.0.0.1")),
+            Evidence(NOW, open_monitors=("10.0.0.1",)),
         ],
         [
             of_file('http: "127.0.0.1:8222"'),
             of_file(f'http: 8222\nhttp_authorization {{ token: "{HASH}" }}'),
-            of_servers(ServerEvidence("S1", open_monitor="127.0.0.1")),
+            Evidence(NOW, open_monitors=("127.0.0.1",)),
             of_servers(ServerEvidence("S1")),
         ],
     ),
@@ -430,6 +429,7 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
             of_servers(member("a"), ServerEvidence("b", "b", varz={"cluster": {"name": "D"}})),
         ],
     ),
+    "silent-server": ([Evidence(NOW, silent=(("b", "no answer"),))], [of_servers(member("a"))]),
     "versions": (
         [
             of_servers(member("a"), member("b", version="2.14.0")),
@@ -531,10 +531,8 @@ def test_texts_are_sentences() -> None:
 
 
 def test_the_clock_is_compared_with_the_middle_of_the_question() -> None:
-    document = ServerDocument("S", "ID", {"now": TOLD_NOW}, NOW - 5 * 10**9, NOW - 3 * 10**9)
-
-    assert clock_offset(document) == (4 * 10**9, 10**9)
-    assert clock_offset(ServerDocument("S", "ID", {}, 1, 2)) == (0, 0)
+    assert clock_offset(TOLD_NOW, NOW - 5 * 10**9, NOW - 3 * 10**9) == (4 * 10**9, 10**9)
+    assert clock_offset(None, 1, 2) == (0, 0)
 
 
 def test_the_longest_mount_says_the_filesystem() -> None:

@@ -32,7 +32,7 @@ def examine(call: Call) -> ExitCode | None:
     findings = diagnose(evidence, ignored)
     document: dict[str, Any] = {
         "servers": [server.name for server in evidence.servers],
-        "scope": _scope(evidence),
+        "scope": evidence.scope,
         "findings": [_document(finding) for finding in findings],
     }
     if evidence.file is not None:
@@ -47,8 +47,8 @@ def examine(call: Call) -> ExitCode | None:
 
 
 def _evidence(call: Call) -> Evidence:
+    from headrace.cli.client.server_asking import server_source
     from headrace.cli.diagnosis.gathering import file_evidence, gathered
-    from headrace.cli.server_documents import document_source
     from headrace.cli.signals import process_id
 
     options, shared = call.options, call.shared
@@ -60,14 +60,8 @@ def _evidence(call: Call) -> Evidence:
         file = file_evidence(options.file, pid)
         if not (options.monitor or shared.server or shared.context):
             return gathered(call, file=file, source=None)
-    with document_source(call) as source:
+    with server_source(call) as source:
         return gathered(call, file=file, source=source)
-
-
-def _scope(evidence: Evidence) -> str:
-    if evidence.is_account:
-        return "account"
-    return "system" if evidence.servers else "file"
 
 
 def _document(finding: DoctorFinding) -> dict[str, Any]:
@@ -94,7 +88,7 @@ def _show(call: Call, evidence: Evidence, findings: list[DoctorFinding]) -> None
             for each in finding.found:
                 out.line(f"{_INDENT}{each.place}: {each.text}")
             out.line(f"{_INDENT}{check.advice} docs/{check.link}", "dim")
-    if evidence.is_account:
+    if evidence.scope == "account":
         out.note("this account only: a user of the system account, or --monitor, sees the servers")
     if not findings:
         looked = [evidence.file.path] if evidence.file is not None else []

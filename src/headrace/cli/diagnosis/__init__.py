@@ -7,5 +7,5 @@
 - `table`: all checks in one table, and the diagnosis; docs/doctor.md is made of it.
 - `gathering`: evidence from a file, this machine and servers.
 
-Never lives here: what is printed (`client.doctor`), how documents are asked for (`server_documents`).
+Never lives here: what is printed (`client.doctor`), how documents are asked for (`client.server_asking`).
 """

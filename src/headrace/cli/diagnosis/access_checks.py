@@ -144,9 +144,9 @@ def open_monitoring(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(
                 _file(evidence), f"{host}:{options.http_port or options.https_port} answers anybody"
             )
-    for server in evidence.servers:
-        if server.open_monitor is not None and is_public(server.open_monitor):
-            yield Symptom(server.name, f"monitoring answered {server.open_monitor} without credentials")
+    for address in evidence.open_monitors:
+        if is_public(address):
+            yield Symptom(address, "monitoring answered without credentials")
 
 
 def certificates_ended(evidence: Evidence) -> Iterator[Symptom]:

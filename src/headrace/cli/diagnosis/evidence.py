@@ -67,8 +67,6 @@ class ServerEvidence(Struct, frozen=True):
     healthz: dict[str, Any] = {}
     clock_offset_ns: int = 0
     clock_error_ns: int = 0
-    open_monitor: str | None = None
-    """The address at which its monitoring was read without credentials."""
 
     @property
     def is_headrace(self) -> bool:
@@ -77,12 +75,19 @@ class ServerEvidence(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """All that is looked at. `is_account`: servers told only of the account of the user who asked."""
+    """All that is looked at.
+
+    `scope`: "file", "system", "monitor", or "account" where servers told only of the account of the user who
+    asked. `silent`: servers that did not answer, with the reason. `open_monitors`: the addresses at which
+    monitoring was read without credentials.
+    """
 
     now_ns: int
     file: FileEvidence | None = None
     servers: tuple[ServerEvidence, ...] = ()
-    is_account: bool = False
+    scope: str = "file"
+    silent: tuple[tuple[str, str], ...] = ()
+    open_monitors: tuple[str, ...] = ()
 
     @property
     def options(self) -> Options | None:

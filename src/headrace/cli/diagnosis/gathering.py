@@ -19,13 +19,14 @@ from headrace.cli.diagnosis.evidence import (
 )
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.cli.values import read_time
+from headrace.client.server_sources import AccountSource
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.cli.call import Call
-    from headrace.cli.server_documents import DocumentSource, ServerDocument
+    from headrace.client.server_sources import ServerAnswer, ServerSource
     from headrace.conf.options import Options
     from headrace.conf.tls_options import TLSOptions
     from headrace.errors import ConfigProblem
@@ -67,75 +68,87 @@ def file_evidence(path: str, pid: int | None = None) -> FileEvidence:
     )
 
 
-def gathered(call: Call, *, file: FileEvidence | None, source: DocumentSource | None) -> Evidence:
+def gathered(call: Call, *, file: FileEvidence | None, source: ServerSource | None) -> Evidence:
     """Return all evidence; without a `source` that of the file. Raises: CommandError; ClientError."""
     if source is None:
         return Evidence(time.time_ns(), file)
-    if source.is_account:
-        return Evidence(time.time_ns(), file, (_account_evidence(call, source),), is_account=True)
-    return Evidence(time.time_ns(), file, tuple(_servers(source)))
+    if isinstance(source, AccountSource):
+        server = _account_evidence(call, source)
+        return Evidence(time.time_ns(), file, (server,), source.scope)
+    asked_ns = time.time_ns()
+    varz = source.ask("VARZ")
+    servers = tuple(_servers(source, varz.answers, asked_ns, time.time_ns()))
+    silent = tuple((str(each.get("server")), str(each.get("error"))) for each in varz.missing)
+    return Evidence(time.time_ns(), file, servers, source.scope, silent, _open_monitors(call.options))
 
 
-def _servers(source: DocumentSource) -> Iterator[ServerEvidence]:
-    varz = source.documents("varz")
-    more = {
-        "connz": _by_id(source.documents("connz", sort="pending", limit=_CONNECTIONS)),
-        "closed": _by_id(source.documents("connz", state=1, limit=_CONNECTIONS)),
-        "jsz": _by_id(source.documents("jsz", accounts=True, streams=True, consumer=True, config=True)),
-        "routez": _by_id(source.documents("routez")),
-        "healthz": _by_id(source.documents("healthz")),
+def _servers(
+    source: ServerSource, answers: list[ServerAnswer], asked_ns: int, answered_ns: int
+) -> Iterator[ServerEvidence]:
+    questions: dict[str, tuple[str, dict[str, object]]] = {
+        "connz": ("CONNZ", {"sort": "pending", "limit": _CONNECTIONS}),
+        "closed": ("CONNZ", {"state": 1, "sort": "stop", "limit": _CONNECTIONS}),
+        "jsz": ("JSZ", {"accounts": True, "streams": True, "consumer": True, "config": True}),
+        "routez": ("ROUTEZ", {}),
+        "healthz": ("HEALTHZ", {}),
     }
-    addresses = source.open_addresses
-    for place, each in enumerate(varz):
-        offset, error = clock_offset(each)
+    more = {
+        name: {each.server.get("id"): each.data for each in source.ask(*question).answers}
+        for name, question in questions.items()
+    }
+    for each in answers:
+        offset, error = clock_offset(each.data.get("now"), asked_ns, answered_ns)
         yield ServerEvidence(
-            each.server,
-            each.server_id,
+            each.name,
+            str(each.server.get("id", "")),
             each.data,
             clock_offset_ns=offset,
             clock_error_ns=error,
-            open_monitor=addresses[place] if len(addresses) == len(varz) else None,
-            **{name: found.get(each.server_id, {}) for name, found in more.items()},
+            **{name: found.get(each.server.get("id"), {}) for name, found in more.items()},
         )
 
 
-def clock_offset(document: ServerDocument) -> tuple[int, int]:
-    """Return by how much a server's clock is ahead of ours, and by how much that may be wrong, both ns."""
-    told = document.data.get("now")
-    if not isinstance(told, str):
+def clock_offset(told: str | None, asked_ns: int, answered_ns: int) -> tuple[int, int]:
+    """Return by how much a server's clock is ahead of ours, and by how much that may be wrong, both ns.
+
+    `told` is the time that it said between both times here; None: 0 and 0.
+    """
+    if told is None:
         return 0, 0
-    middle = (document.asked_ns + document.answered_ns) // 2
-    return read_time(told) - middle, (document.answered_ns - document.asked_ns) // 2
+    return read_time(told) - (asked_ns + answered_ns) // 2, (answered_ns - asked_ns) // 2
 
 
-def _by_id(documents: list[ServerDocument]) -> dict[str, dict[str, Any]]:
-    return {each.server_id: each.data for each in documents}
+def _open_monitors(options: Any) -> tuple[str, ...]:
+    """Return the hosts of monitoring ports that are read without credentials."""
+    from urllib.parse import urlsplit
+
+    if options.monitor_user is not None or options.monitor_token_file is not None:
+        return ()
+    places = [urlsplit(url if "://" in url else f"http://{url}") for url in options.monitor or ()]
+    return tuple(place.hostname or "" for place in places if place.username is None)
 
 
-def _account_evidence(call: Call, source: DocumentSource) -> ServerEvidence:
+def _account_evidence(call: Call, source: AccountSource) -> ServerEvidence:
     """Return what a user of any account may see: the account's connections, streams and consumers."""
-    from headrace.cli.server_documents import SystemAnswers
     from headrace.client.api import JetStreamAssets
     from headrace.client.errors import JetStreamError, NoRespondersError
 
-    assert isinstance(source, SystemAnswers)
-    connection = source.connection
-    facts = connection.server_info
+    facts = source.connection.server_info
     streams: list[dict[str, Any]] = []
     try:
-        assets = JetStreamAssets(call.api(connection))
+        assets = JetStreamAssets(call.api(source.connection))
         for stream in assets.streams():
             consumers = list(assets.consumers(stream["config"]["name"]))
             streams.append({**stream, "name": stream["config"]["name"], "consumer_detail": consumers})
     except (JetStreamError, NoRespondersError):
         streams = []  # the account has no JetStream
-    connz = [document.data for document in source.documents("connz", sort="pending", limit=_CONNECTIONS)]
+    connz = source.ask("CONNZ", {"sort": "pending", "limit": _CONNECTIONS}).answers
     told = {name: facts.fields[name] for name in ("max_payload", "git_commit") if name in facts.fields}
     return ServerEvidence(
         str(facts.fields.get("server_name", "")),
         facts.server_id,
         varz=told,
-        connz={"connections": [each for document in connz for each in document.get("connections") or ()]},
+        connz={"connections": [each for answer in connz for each in answer.data.get("connections") or ()]},
         jsz={"account_details": [{"name": "", "stream_detail": streams}]},
     )
 

@@ -54,6 +54,12 @@ def incomplete_mesh(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(server.name, f"no route to {', '.join(missing)}")
 
 
+def silent_servers(evidence: Evidence) -> Iterator[Symptom]:
+    """Servers that did not answer: those at the addresses given, and those that others have routes to."""
+    for name, reason in evidence.silent:
+        yield Symptom(name, reason)
+
+
 def versions(evidence: Evidence) -> Iterator[Symptom]:
     """Servers of different versions."""
     by_version: dict[str, list[str]] = {}

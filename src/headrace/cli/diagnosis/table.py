@@ -345,6 +345,14 @@ CHECKS: Final = (
         mesh_checks.incomplete_mesh,
     ),
     DoctorCheck(
+        "silent-server",
+        _DANGER,
+        "A server that should be there does not answer",
+        "Look whether it runs and is not overloaded: its log, its machine.",
+        "clusters.md#watching",
+        mesh_checks.silent_servers,
+    ),
+    DoctorCheck(
         "versions",
         _WARNING,
         "Servers of different versions do not know the same things",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.cli.client.rows.server_flags import MONITOR_FLAGS
 from headrace.cli.command_rows import CommandRow, JsonKey, ValueKind, WordArgument, WordFlag
-from headrace.cli.monitor_flags import MONITOR_FLAGS
 
 ROWS: Final = (
     CommandRow(
@@ -34,7 +34,10 @@ ROWS: Final = (
         keys=(
             JsonKey("file", "the configuration that was looked at; absent without one"),
             JsonKey("servers", "the names of the servers that were looked at"),
-            JsonKey("scope", "`file`, `system`, or `account` where servers told only of the user's account"),
+            JsonKey(
+                "scope",
+                "`file`, `system`, `monitor`, or `account`: servers told of the user's account only",
+            ),
             JsonKey("findings", "what was found, the worst first; empty where nothing is wrong"),
             JsonKey("findings[].id", "the id of the check, which never changes"),
             JsonKey("findings[].severity", "`danger`, `warning` or `hint`"),
