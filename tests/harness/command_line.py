@@ -228,16 +228,20 @@ class Terminal:
         )
         os.close(side)
 
+    def settings(self) -> list[Any]:
+        """What the terminal does with what is typed: its flags."""
+        return termios.tcgetattr(self._main)[:4]
+
     def resize(self, width: int, height: int = 24) -> None:
         fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def type(self, text: str) -> None:
         os.write(self._main, text.encode())
 
-    def wait_for(self, text: str, *, seconds: float = PATIENCE) -> str:
-        """All that was shown, once a text is in it."""
+    def wait_for(self, text: str, *, after: int = 0, seconds: float = PATIENCE) -> str:
+        """All that was shown, once a text is in it, behind so many characters."""
         deadline = time.monotonic() + seconds
-        while text not in self.seen:
+        while text not in self.seen[after:]:
             if not self._read(deadline):
                 raise AssertionError(f"{text!r} was not shown, only {self.seen!r}")
         return self.seen

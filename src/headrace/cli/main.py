@@ -127,6 +127,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
     "object": ClientWord(f"{_ROWS}.object", "Buckets of objects: files and the like", _LOOK_AFTER, ("obj",)),
     "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
+    "top": ClientWord(f"{_ROWS}.top", "Watch a server and its connections", _LOOK_AFTER),
 }
 
 

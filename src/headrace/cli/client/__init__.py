@@ -12,6 +12,7 @@
 - `message_command`: a command that is run for a message.
 - `kv_buckets`, `kv_keys`, `kv_files`: buckets of keys, their keys, and these as files;
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
+- `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `rtt`;

@@ -143,7 +143,9 @@ def _account_evidence(call: Call, source: AccountSource) -> ServerEvidence:
     except (JetStreamError, NoRespondersError):
         streams = []  # the account has no JetStream
     connz = source.ask("CONNZ", {"sort": "pending", "limit": _CONNECTIONS}).answers
-    told = {name: facts.fields[name] for name in ("max_payload", "git_commit") if name in facts.fields}
+    told: dict[str, Any] = {
+        name: facts.fields[name] for name in ("max_payload", "git_commit") if name in facts.fields
+    }
     return ServerEvidence(
         str(facts.fields.get("server_name", "")),
         facts.server_id,
