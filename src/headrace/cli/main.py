@@ -100,34 +100,35 @@ COMMANDS: Final[dict[str, Command]] = {
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
     "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
-    "micro": ClientWord(f"{_ROWS}.micro", "Services: find them, ask them, serve one", _TALK, ("service",)),
     "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK),
-    "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
-    "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
-    "bench": ClientWord(f"{_ROWS}.bench", "Measure a server: publish, request, streams, key-value", _TALK),
-    "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
     "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
-    "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
+    "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
+    "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
+    "bench": ClientWord(f"{_ROWS}.bench", "Measure a server: publish, request, streams, key-value", _TALK),
+    "micro": ClientWord(f"{_ROWS}.micro", "Services: find them, ask them, serve one", _TALK, ("service",)),
+    "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
+    "stream": ClientWord(
+        f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
+    ),
     "consumer": ClientWord(
         f"{_ROWS}.consumer",
         "Consumers of streams: make them, read them, see why they are behind",
         _LOOK_AFTER,
         ("con", "c"),
     ),
+    "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
+    "object": ClientWord(f"{_ROWS}.object", "Buckets of objects: files and the like", _LOOK_AFTER, ("obj",)),
     "counter": ClientWord(f"{_ROWS}.counter", "Counters: sums that anybody adds to", _LOOK_AFTER),
+    "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
     "context": ClientWord(
         f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
     ),
-    "stream": ClientWord(
-        f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
-    "events": ClientWord(f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event",)),
     "server": ClientWord(
         f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),
-    "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
-    "object": ClientWord(f"{_ROWS}.object", "Buckets of objects: files and the like", _LOOK_AFTER, ("obj",)),
-    "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
+    "events": ClientWord(f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event",)),
     "top": ClientWord(f"{_ROWS}.top", "Watch a server and its connections", _LOOK_AFTER),
+    "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
 }
 
 
