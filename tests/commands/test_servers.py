@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import socket
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from harness.command_line import CommandLine
 from harness.mesh import Mesh
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import PATIENCE
+from headrace.client import server_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,6 +236,38 @@ def test_addresses_of_no_port_are_wrong_use(url: str, alone: CommandLine) -> Non
 
 def test_flags_of_ports_need_ports(alone: CommandLine) -> None:
     assert alone("server", "ls", "--monitor-user", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no HTTP at all",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6000\r\n\r\n{" + b" " * 5999,
+        b"",
+    ],
+)
+def test_what_is_no_page_is_no_answer(
+    answer: bytes, alone: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_sources, "MOST_OF_A_PAGE", 5000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ran = alone("server", "ls", "--monitor", url, "--json", "--timeout", "5s")
+        serving.join()
+    assert (ran.code, ran.error["kind"], ran.out) == (7, "no_connection", "")
 
 
 # -- three servers

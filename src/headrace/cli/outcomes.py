@@ -107,7 +107,7 @@ _CODES: Final = {
     "JetStreamExistsError": ExitCode.EXISTS,
     "JetStreamError": ExitCode.REFUSED,
     "SystemRequestError": ExitCode.REFUSED,
-    "SourceError": ExitCode.NOT_PERMITTED,
+    "ServerSourceError": ExitCode.NOT_PERMITTED,
     "PublishRefusedError": ExitCode.REFUSED,
     "StreamingRefusedError": ExitCode.REFUSED,
     "BackupDamagedError": ExitCode.WRONG,

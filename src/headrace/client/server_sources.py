@@ -5,9 +5,9 @@
             answer.name, answer.data["connections"]
 
 Three sources give the same documents: requests of a user of the system account (`SystemSource`), the pages of
-monitoring ports (`MonitorSource`), and what every account may ask about itself (`AccountSource`). Options are
-those of system requests; a page gets them by the names that it has for them. Never lives here: what is made
-of a document.
+monitoring ports (`MonitoringSource`), and what every account may ask about itself (`AccountSource`). Options
+are those of system requests; a page gets them by the names that it has for them. Never lives here: what is
+made of a document.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ ENDPOINTS: Final = (
 NO_ANSWER: Final = "no answer"
 
 _EXTENT: Final = 1024
-"""How many connections or subscriptions servers show at once, where nothing else is asked for."""
+"""The connections or subscriptions that are asked for at once; servers show so many by themselves."""
+
+MOST_OF_A_PAGE: Final = 256 << 20
+"""Bytes of a monitoring page that are read; what is longer is no answer."""
 
 
-class SourceError(ClientError):
+class ServerSourceError(ClientError):
     """A source has no such document: it takes a user of the system account, or a monitoring port."""
 
 
@@ -114,8 +117,10 @@ class ServerAnswers(Struct, frozen=True):
 class ServerSource(Protocol):
     """A source of documents of servers."""
 
-    scope: str
-    """Of which servers and accounts the documents are: "system", "monitor" or "account"."""
+    @property
+    def scope(self) -> str:
+        """The servers and accounts that the documents are of: "system", "monitor" or "account"."""
+        ...
 
     def ask(
         self,
@@ -128,7 +133,7 @@ class ServerSource(Protocol):
         """Return a document of each server.
 
         `expect`: so many servers; no further one is waited for, and fewer are missing ones. Raises: as the
-        connection; SourceError if this source does not have it.
+        connection; ServerSourceError if this source does not have it.
         """
         ...
 
@@ -143,10 +148,12 @@ class SystemSource:
     scope: Final = "system"
 
     def __init__(self, connection: Connection, *, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Ask over a connection. Raises: SourceError if its user is not one of the system account."""
+        """Ask over a connection. Raises: ServerSourceError if its user is not one of the system account."""
         self.connection = connection
         self.timeout = timeout
-        self._known = self._neighbours(connection.server_info.server_id, first=True)
+        facts = connection.server_info
+        self._own_cluster = str(facts.fields.get("cluster", ""))
+        self._known = self._neighbours(facts.server_id, first=True)
 
     def ask(
         self,
@@ -191,11 +198,10 @@ class SystemSource:
         """The known servers, names by ids, that a request asks."""
         if among.host or among.tags:
             return {}  # nothing says which of them have these
-        own = str(self.connection.server_info.fields.get("cluster", ""))
         return {
             server_id: name
             for server_id, name in self._known.items()
-            if among.takes({"name": name, "cluster": own})
+            if among.takes({"name": name, "cluster": self._own_cluster})
         }
 
     def _missing(
@@ -203,9 +209,10 @@ class SystemSource:
     ) -> list[Document]:
         # Of each other cluster one server says who its neighbours are.
         known = self._waited_for(among)
-        own = str(self.connection.server_info.fields.get("cluster", ""))
         if not among.host and not among.tags:
-            others = {answer.cluster: answer for answer in answers if answer.cluster not in ("", own)}
+            others = {
+                answer.cluster: answer for answer in answers if answer.cluster not in ("", self._own_cluster)
+            }
             for cluster, answer in others.items():
                 found = self._neighbours(str(answer.server.get("id")))
                 known |= {k: v for k, v in found.items() if among.takes({"name": v, "cluster": cluster})}
@@ -215,12 +222,12 @@ class SystemSource:
         return [{"server": name, "error": NO_ANSWER} for name in absent]
 
     def _neighbours(self, server_id: str, *, first: bool = False) -> dict[str, str]:
-        """Names by ids of the servers that a server has routes to. Raises: SourceError if `first`."""
+        """Names by ids of the servers that a server has routes to. Raises: ServerSourceError if `first`."""
         try:
             routes = ask_one(self.connection, f"$SYS.REQ.SERVER.{server_id}.ROUTEZ", timeout=self.timeout)
         except NoRespondersError as error:
             if first:
-                raise SourceError("only a user of the system account may ask servers") from error
+                raise ServerSourceError("only a user of the system account may ask servers") from error
             return {}
         except (SystemRequestError, ClientTimeoutError):
             return {}
@@ -251,7 +258,7 @@ class AccountSource:
         expect: int | None = None,
     ) -> ServerAnswers:
         if endpoint not in self._SUBJECTS:
-            raise SourceError(
+            raise ServerSourceError(
                 f"{endpoint} takes a user of the system account, or the server's monitoring port"
             )
         request = {**(options or {}), **among.request()}
@@ -267,7 +274,7 @@ class AccountSource:
         return _ordered(found, [], expect)
 
 
-class MonitorSource:
+class MonitoringSource:
     """Documents by the pages of monitoring ports, one server an address such as `http://127.0.0.1:8222`.
 
     `user` and `password`, or a `token`, are shown to each; those of an address come first.
@@ -346,17 +353,19 @@ class MonitorSource:
         try:
             connection.request("GET", path, headers={"Authorization": header} if header else {})
             answer = connection.getresponse()
-            text = answer.read()
+            text = answer.read(MOST_OF_A_PAGE + 1)
         except HTTPException as error:
             raise ProtocolError(f"not the answer of a monitoring port: {error!r}") from error
         finally:
             connection.close()
+        if len(text) > MOST_OF_A_PAGE:
+            raise ProtocolError(f"a page of more than {MOST_OF_A_PAGE} bytes")
         try:
             found = json.loads(text)
         except ValueError:
-            if answer.status == 200:
-                raise ProtocolError(f"not a page of a server: {text[:60]!r}") from None
             found = None
+        if answer.status == 200 and not isinstance(found, dict):
+            raise ProtocolError(f"not a page of a server: {text[:60]!r}")
         if isinstance(found, dict):
             return answer.status, found
         return answer.status, {"error": text.decode("utf-8", "backslashreplace").strip()[:200]}

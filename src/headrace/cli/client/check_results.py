@@ -228,7 +228,10 @@ def seconds(options: object, name: str) -> float | None:
 
 
 def chosen(call: Call, name: str) -> str:
-    """What is checked: an argument, or as with the tool `nats` a flag. Raises: CommandError without one."""
+    """Return the name of a checked thing: an argument, or as with `nats` a flag.
+
+    Raises: CommandError without one.
+    """
     options = vars(call.options)
     by_place, by_flag = options[f"{name}_name"], options[name]
     if by_place is not None and by_flag is not None:

@@ -19,11 +19,11 @@ from headrace.client.server_sources import (
     EVERY_SERVER,
     NO_ANSWER,
     AccountSource,
-    MonitorSource,
+    MonitoringSource,
     ServerAnswer,
     ServerFilter,
     ServerSource,
-    SourceError,
+    ServerSourceError,
     SystemSource,
 )
 
@@ -53,7 +53,7 @@ def server_source(call: Call) -> Iterator[ServerSource]:
     with call.connected() as connection:
         try:
             source: ServerSource = SystemSource(connection, timeout=call.timeout)
-        except SourceError:
+        except ServerSourceError:
             source = AccountSource(connection, timeout=call.timeout)
         except ServerError as error:
             if "Permissions Violation" not in error.text or not connection.is_open:
@@ -62,7 +62,7 @@ def server_source(call: Call) -> Iterator[ServerSource]:
         yield source
 
 
-def _monitor(call: Call) -> MonitorSource:
+def _monitor(call: Call) -> MonitoringSource:
     from headrace.cli.connection_flags import tls_of
 
     options = call.options
@@ -72,7 +72,7 @@ def _monitor(call: Call) -> MonitorSource:
     if password is not None and options.monitor_user is None:
         raise CommandError("--monitor-password-file needs --monitor-user", ExitCode.WRONG_USE)
     try:
-        return MonitorSource(
+        return MonitoringSource(
             options.monitor,
             user=options.monitor_user,
             password=password or "",

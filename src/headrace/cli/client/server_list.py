@@ -6,6 +6,7 @@ Never lives here: tables about what servers do (`server_report`), where answers 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.client.server_asking import (
@@ -22,7 +23,7 @@ from headrace.cli.client.server_asking import (
 )
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.cli.text_table import ColumnKind
-from headrace.client.server_sources import SourceError, SystemSource
+from headrace.client.server_sources import ServerSourceError, SystemSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -122,12 +123,10 @@ def ping(call: Call) -> ExitCode | None:
                         "rtt_ns": answer.rtt_ns,
                     },
                 )
-                call.out.event(found, lambda found=found: _show_ping(call, found), quiet=answer.name)
+                call.out.event(found, partial(_show_ping, call, found), quiet=answer.name)
             for each in answers.missing:
                 is_missing = True
-                call.out.event(
-                    each, lambda each=each: call.out.line(f"{each['server']}  {each['error']}", "red")
-                )
+                call.out.event(each, partial(_show_silence, call, each))
     return ExitCode.WRONG if is_missing else None
 
 
@@ -140,16 +139,21 @@ def _show_ping(call: Call, found: Mapping[str, Any]) -> None:
         call.out.line(f"{found['server']} {exact_value(found['rtt_ns'], _DURATION)}")
 
 
+def _show_silence(call: Call, missing: Mapping[str, Any]) -> None:
+    call.out.line(f"{missing['server']}  {missing['error']}", "red")
+
+
 def info(call: Call) -> ExitCode | None:
     """Print a server's facts, its `VARZ`. Raises: CommandError if it is not there; ClientError."""
     wanted = call.options.server_name
     with server_source(call) as source:
         try:
             found = _varz(call, source, wanted)
-        except SourceError:
+        except ServerSourceError:
             if wanted is not None:
                 raise
-            return _own_info(call)
+            _own_info(call)
+            return None
     call.out.document(found, lambda: _show_info(call, found), quiet=str(found.get("server_name", "")))
     return None
 

@@ -22,7 +22,7 @@ from headrace.cli.client.server_asking import (
 )
 from headrace.cli.outcomes import ExitCode
 from headrace.cli.text_table import ColumnKind
-from headrace.client.server_sources import ServerAnswer, ServerAnswers, ServerSource, SourceError, pages
+from headrace.client.server_sources import ServerAnswer, ServerAnswers, ServerSource, ServerSourceError, pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -232,7 +232,7 @@ def jetstream(call: Call) -> ExitCode | None:
             return items
         found = []
         for item in items:
-            details = (item.get("account_details") or ({},))[0]
+            details: Document = (item.get("account_details") or ({},))[0]
             streams = details.get("stream_detail") or ()
             found.append(
                 {"server": item["server"], **({"cluster": item["cluster"]} if "cluster" in item else {})}
@@ -249,7 +249,7 @@ def jetstream(call: Call) -> ExitCode | None:
         if source.scope != "account":
             return _once(call, _JETSTREAM, options, source, is_many, then=of_account)
         if account is not None:
-            raise SourceError("--account takes a user of the system account, or --monitor")
+            raise ServerSourceError("--account takes a user of the system account, or --monitor")
         listing = _own_jetstream(call)
         shown_listing(
             call, "JetStream", listing, _JETSTREAM.columns, _sort(call, _JETSTREAM), as_line=is_many
@@ -264,7 +264,7 @@ def _total(streams: Iterable[Mapping[str, Any]], name: str) -> int:
 
 
 def _own_jetstream(call: Call) -> ServerListing:
-    """What JetStream says an account about itself, as a line of the report."""
+    """The answer of JetStream to an account about itself, as a line of the report."""
     with call.connected() as connection:
         found = call.api(connection).ask("INFO")
         found.pop("type", None)
@@ -465,7 +465,7 @@ def subscriptions(call: Call) -> ExitCode | None:
         if source.scope != "account":
             return _once(call, _SUBSCRIPTIONS, options, source, is_many)
         if call.options.account is not None:
-            raise SourceError("--account takes a user of the system account, or --monitor")
+            raise ServerSourceError("--account takes a user of the system account, or --monitor")
         asked: Document = {"subscriptions_detail": True}
         if call.options.subject is not None:
             asked["filter_subject"] = call.options.subject

@@ -63,9 +63,9 @@ def request(call: Call) -> ExitCode | None:
 
 
 def _options(call: Call, endpoint: str) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name in _OPTIONS:
-        value = getattr(call.options, name, None)
+        value: Any = getattr(call.options, name, None)
         if value is None or value is False:
             continue
         if name == "state":
