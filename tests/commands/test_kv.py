@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import stat
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -398,6 +399,22 @@ def test_a_bad_line_is_found_before_a_key_is_set(cli: CommandLine, bucket: KeyVa
         assert (ran.code, "line 2" in ran.err) == (1, True), ran.err
     assert list(bucket.keys()) == []
     assert cli("kv", "import", "kvtest", str(cli.folder / "nowhere.jsonl")).code == 4
+
+
+def test_an_interrupted_import_says_how_far_it_came(cli: CommandLine, bucket: KeyValueBucket) -> None:
+    watch = bucket.watch(updates_only=True)
+    with cli.started("kv", "import", "kvtest", "-", stdin=subprocess.PIPE) as importing:
+        assert importing.process.stdin is not None
+        importing.process.stdin.write(b'{"key": "a", "data": "1"}\n{"key": "b", "data": "1"}\n')
+        importing.process.stdin.flush()
+        assert [next(watch).key, next(watch).key] == ["a", "b"]
+        importing.interrupt()
+        ended = importing.wait_for("keys were set")
+        assert importing.process.wait(30) == 130
+    watch.close()
+
+    # Of the last one the answer may be on its way.
+    assert any(f"import: {count} keys were set; --skip-existing goes on" in ended for count in (1, 2))
 
 
 # -- other clients

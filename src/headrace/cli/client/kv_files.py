@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.cli.call import Call
-    from headrace.client.keyvalue import KeyValueEntry
+    from headrace.client.keyvalue import KeyValueBucket, KeyValueEntry
 
 _LINES: Final = ".jsonl"
 _MODE: Final = 0o600
@@ -98,8 +98,6 @@ def _write_line(file: BinaryIO, entry: KeyValueEntry) -> None:
 
 def take_in(call: Call) -> ExitCode | None:
     """Set the keys of an export. Raises: CommandError for a line that is none; ClientError."""
-    from headrace.client.keyvalue import RevisionError
-
     options = call.options
     total = written = skipped = 0
     with opened(call) as bucket, call.progress(f"importing {options.bucket}", "keys") as bars:
@@ -107,21 +105,16 @@ def take_in(call: Call) -> ExitCode | None:
             for _ in _entries(options.source):  # a bad line is found before the first key is set
                 total += 1
         there = set(bucket.keys()) if options.dry_run and options.skip_existing else set()
-        for key, value in _entries(options.source):
-            if options.dry_run:
-                is_kept = key in there
-            elif options.skip_existing:
-                try:
-                    bucket.create_key(key, value)
-                    is_kept = False
-                except RevisionError:
-                    is_kept = True
-            else:
-                bucket.put(key, value)
-                is_kept = False
-            skipped += is_kept
-            written += not is_kept
-            bars.show(written + skipped, max(total, written + skipped))
+        try:
+            for key, value in _entries(options.source):
+                is_kept = key in there if options.dry_run else not _set(call, bucket, key, value)
+                skipped += is_kept
+                written += not is_kept
+                bars.show(written + skipped, max(total, written + skipped))
+        except KeyboardInterrupt:
+            if not options.dry_run:
+                call.out.warn(f"{written:,} keys were set; --skip-existing goes on where they have none")
+            raise
     found = {
         "bucket": options.bucket,
         "written": written,
@@ -132,6 +125,20 @@ def take_in(call: Call) -> ExitCode | None:
     text = f"{options.bucket}: {written:,} keys {verb}, {skipped:,} left as they are"
     call.out.document(found, lambda: call.out.line(text), quiet=str(written))
     return ExitCode.WRONG if options.dry_run and written else None
+
+
+def _set(call: Call, bucket: KeyValueBucket, key: str, value: bytes) -> bool:
+    """Set a key; return False if it has a value that is to stay."""
+    from headrace.client.keyvalue import RevisionError
+
+    if not call.options.skip_existing:
+        bucket.put(key, value)
+        return True
+    try:
+        bucket.create_key(key, value)
+    except RevisionError:
+        return False
+    return True
 
 
 def _entries(source: str) -> Iterator[tuple[str, bytes]]:
