@@ -6,6 +6,7 @@ Here live the loop, keys and questions of the screen. Never lives here: what is 
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import ExitStack
@@ -35,6 +36,8 @@ _ESCAPE: Final = "\x1b"
 _ENTER: Final = ("\r", "\n")
 _ERASE: Final = ("\x7f", "\b")
 _LONGEST: Final = 40
+_SEQUENCE: Final = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.)"
+"""The bytes of an arrow or a function key, which mean nothing here."""
 
 
 def watch(call: Call) -> None:
@@ -167,9 +170,7 @@ class _TopScreen:
             self._draw(screen)
             keys = screen.wait(until - time.monotonic())
             is_due = time.monotonic() >= until
-            if keys.startswith(_ESCAPE) and len(keys) > 1:
-                continue  # an arrow or the like
-            for key in keys:
+            for key in re.sub(_SEQUENCE, "", keys):
                 if self._obey(key):
                     is_due = True
             if self._is_over or (is_due and self._question is None):
