@@ -151,9 +151,15 @@ class CommandLine:
         with Running(process) as running:
             yield running
 
-    def terminal(self, *arguments: str, width: int = 80, **variables: str) -> Terminal:
-        """A command on a terminal of its own, `width` cells wide; a context manager."""
-        return Terminal([PROGRAM, *arguments], {**self.environment, **variables}, self.folder, width)
+    def terminal(
+        self, *arguments: str, width: int = 80, before: tuple[str, ...] = (), **variables: str
+    ) -> Terminal:
+        """A command on a terminal of its own, `width` cells wide; a context manager.
+
+        `before`: another command, such as a shell, that is run with this one as its arguments.
+        """
+        command = [*before, PROGRAM, *arguments]
+        return Terminal(command, {**self.environment, **variables}, self.folder, width)
 
 
 class Running:
