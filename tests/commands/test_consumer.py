@@ -350,7 +350,16 @@ def test_a_report_says_how_far_behind(cli: CommandLine, assets: JetStreamAssets,
     assert found["done"]["last_ack"].endswith("Z")
     lines = cli("consumer", "report", stream).ok().lines
     assert lines[0].startswith("name\tmode\tpending\tunacked\tredelivered\tlag\tlag_time")
+    assert lines[0].endswith("last_delivery\tlast_ack\tpaused_until")
     assert [line.split("\t")[0] for line in lines[1:]] == ["busy", "done", "idle"]
+    cli("consumer", "resume", stream, "idle").ok()
+    with cli.terminal("consumer", "report", stream, "--color", "never", width=80) as terminal:
+        assert terminal.end() == 0
+    heading, *rows = terminal.seen.splitlines()
+    assert heading.split()[:4] == ["Name", "Mode", "Pending", "Unacked"]
+    assert heading.endswith("Delivered  Acked")
+    assert len(rows) == 3
+    assert all(len(line) <= 80 for line in (heading, *rows))
 
 
 def test_who_may_not_ask_is_9(cli: CommandLine, assets: JetStreamAssets, stream: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.outcomes import ExitCode
@@ -73,34 +74,47 @@ def report(call: Call) -> ExitCode | None:
     if call.options.sort in _ORDERS:
         items.sort(key=lambda item: int(item[call.options.sort]), reverse=True)
 
-    def show() -> None:
-        from headrace.cli.text_table import ColumnKind, TextColumn
-
-        number, moment = ColumnKind.NUMBER, ColumnKind.TIME
-        columns = (
-            TextColumn("Name"),
-            TextColumn("Mode", can_be_cut=False),
-            TextColumn("Pending", number),
-            TextColumn("Unacked", number),
-            TextColumn("Redelivered", number),
-            TextColumn("Lag", number),
-            TextColumn("Lag time", ColumnKind.DURATION),
-            TextColumn("Last delivery", moment),
-            TextColumn("Last ack", moment),
-            TextColumn("Paused until", moment),
-        )
-        rows = [
-            (
-                *(item[key] for key in ("name", "mode", "pending", "unacked", "redelivered", "lag")),
-                item.get("lag_ns"),
-                *(moment_of(item.get(key)) for key in ("last_delivery", "last_ack", "paused_until")),
-            )
-            for item in items
-        ]
-        call.out.table(columns, rows)
-
-    call.out.listing(items, show)
+    call.out.listing(items, lambda: _show_report(call, items))
     return ExitCode.NOT_THERE if call.options.fail_empty and not items else None
+
+
+def _show_report(call: Call, items: list[Info]) -> None:
+    """Print a report: on a terminal with how long ago things were, which takes less room than times."""
+    from headrace.cli.text_table import ColumnKind, TextColumn
+
+    number, is_terminal = ColumnKind.NUMBER, call.out.is_terminal
+    moment = ColumnKind.DURATION if is_terminal else ColumnKind.TIME
+    now = time.time_ns()
+
+    def shown(item: Info, key: str) -> int | None:
+        when = moment_of(item.get(key))
+        return when if when is None or not is_terminal else max(now - when, 0)
+
+    columns = [
+        TextColumn("Name"),
+        TextColumn("Mode", can_be_cut=False),
+        TextColumn("Pending", number),
+        TextColumn("Unacked", number),
+        TextColumn("Redelivered", number),
+        TextColumn("Lag", number),
+        TextColumn("Lag time", ColumnKind.DURATION),
+        TextColumn("Delivered" if is_terminal else "Last delivery", moment),
+        TextColumn("Acked" if is_terminal else "Last ack", moment),
+    ]
+    rows = [
+        [
+            *(item[key] for key in ("name", "mode", "pending", "unacked", "redelivered", "lag")),
+            item.get("lag_ns"),
+            shown(item, "last_delivery"),
+            shown(item, "last_ack"),
+        ]
+        for item in items
+    ]
+    if not is_terminal or any("paused_until" in item for item in items):
+        columns.append(TextColumn("Paused until", ColumnKind.TIME))
+        for row, item in zip(rows, items, strict=True):
+            row.append(moment_of(item.get("paused_until")))
+    call.out.table(columns, rows)
 
 
 def info(call: Call) -> None:
@@ -246,8 +260,6 @@ def _lag_ns(assets: JetStreamAssets, stream: str, info: Info) -> int | None:
     now = moment_of(info.get("ts"))
     first = min(_times(assets, stream, info), default=None)
     if now is None:
-        import time
-
         now = time.time_ns()
     return None if first is None else max(now - first, 0)
 
