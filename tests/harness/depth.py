@@ -57,8 +57,11 @@ class Choice:
         return range(self.part, total, self.parts)
 
     def turn(self, cases: Sequence[T]) -> Sequence[T]:
-        """Return the cases that are played of a few: one of them in turn where not every seed is."""
-        return cases if self.parts == 1 else [cases[self.part % len(cases)]]
+        """Return the cases that are played of some where not every seed is: one of them in turn.
+
+        Of more cases than there are parts some share a turn.
+        """
+        return cases if self.parts == 1 else cases[self.part % len(cases) :: self.parts]
 
     def __str__(self) -> str:
         """The value of the variable that makes the same choice."""

@@ -45,7 +45,7 @@ def test_each_of_the_dearest_tests_has_its_turn_and_one_module() -> None:
     files = [file for folder in ("docs", "spark") for file in (ROOT / "tests" / folder).glob("test_*.py")]
     marks = [about for file in files for about in _turns(file)]
 
-    assert {about for (about,) in played} == set(DEAREST)
+    assert {about for each in played for about in each} == set(DEAREST)
     assert read("all").turn(DEAREST) == DEAREST
     assert sorted(marks) == sorted(DEAREST)
     with pytest.raises(ValueError, match="none of"):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000_000_000_000
 TOLD_NOW = "2027-01-15T08:00:00Z"
 HASH = "$2a$11$PWIFAL8RsWyGI3jVZtO9Nu8.6jOxzxfZo7c/W0eLk017hjgUKWrhy"
+TEMPORARY = "/tmp"
 DAY = 86_400 * 10**9
 GIB = 1 << 30
 
@@ -196,8 +197,8 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
         [
             of_file("jetstream: true"),
             store(filesystem="tmpfs"),
-            store(directory="/tmp/nats"),
-            varz(jetstream={"config": {"store_dir": "/tmp/nats/jetstream"}}),
+            store(directory=f"{TEMPORARY}/nats"),
+            varz(jetstream={"config": {"store_dir": f"{TEMPORARY}/nats/jetstream"}}),
         ],
         [store(), store(directory="/tmpfiles"), varz(jetstream={"config": {"store_dir": "/data"}}), varz()],
     ),

@@ -32,7 +32,7 @@ HELP: Final = (
 
 
 class TopView(Struct):
-    """How a look is shown: `sort` is a key of the order, `count` of connections, None: all."""
+    """The way in which a look is shown: `sort` is a key of the order, `count` of connections, None: all."""
 
     sort: str = "cid"
     count: int | None = None
