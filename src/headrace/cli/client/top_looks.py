@@ -22,7 +22,7 @@ COUNTERS: Final = ("in_msgs", "out_msgs", "in_bytes", "out_bytes")
 """The counters that have a rate, of servers as of connections."""
 
 _CONNECTIONS: Final = 1024
-"""Connections that are asked for at least: what is ordered here has to be there."""
+"""The number of connections that are asked for at least: what is ordered here has to be there."""
 
 _KEPT: Final = (
     *("version", "git_commit", "start", "uptime", "cpu", "mem", "connections", "total_connections"),
@@ -54,7 +54,7 @@ _OF_SERVERS: Final = frozenset(
 
 
 class TopLook(Struct, frozen=True):
-    """The documents of servers at one time; `at_ns` is monotonic. `missing`: servers without an answer."""
+    """The servers and connections at one time; `at_ns` is monotonic. `missing`: servers without an answer."""
 
     time_ns: int
     at_ns: int
