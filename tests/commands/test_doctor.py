@@ -202,3 +202,11 @@ def test_every_check_has_an_id_that_is_ignored(alone: CommandLine, tmp_path: Pat
     ignored = [argument for check in CHECKS for argument in ("--ignore", check.id)]
 
     assert alone("doctor", str(file), *ignored, "--quiet").ok().out == "\n"
+
+
+@pytest.mark.parametrize("word", ["doctor", "top"])
+def test_a_user_who_may_not_ask_is_not_permitted(cli: CommandLine, word: str) -> None:
+    ran = cli(word, "--json", "--user", "reader", "--password", "secret", "--timeout", "2s")
+
+    assert (ran.code, ran.out) == (9, "")
+    assert ran.error["kind"] == "not_permitted"
