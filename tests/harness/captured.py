@@ -32,13 +32,13 @@ class Owner:
     def take(self) -> bytes:
         """The payload of an object with all that was recorded and not taken yet."""
         taken = self.journal.take(ALL)
-        return b"" if taken is None else taken.payload
+        return b"" if taken is None else b"".join(taken.parts)
 
     def take_changes(self) -> list[Change]:
         """All changes that were recorded and not taken yet, one by one."""
         found: list[Change] = []
         while (taken := self.journal.take(1)) is not None:
-            found += decode(taken.payload)
+            found += decode(b"".join(taken.parts))
         return found
 
 

@@ -28,7 +28,7 @@ from headrace.errors import StorageError
 from headrace.log.filesystem import FileMode, make_directory, pwrite_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from headrace.bucket.backlog_format import SegmentHead
@@ -47,6 +47,8 @@ MOST_UNSYNCED: Final = 1 << 20
 """Bytes that nobody waits for, after which they are synced all the same: until then they are in memory."""
 READ_BACK: Final = 1 << 20
 """Bytes of an object whose records are read back, about: the event loop waits for that."""
+MOST_PARTS: Final = 16
+"""Pieces of a payload that are kept as they are; more are put together: each takes room by itself."""
 _ROOM: Final = 256 << 10
 """Zeros that are written ahead: over them a small record is durable sooner (ADR 0023)."""
 _SMALL: Final = 64 << 10
@@ -78,7 +80,7 @@ class BacklogRecord(Struct, eq=False):
     time_ns: int
     since: float
     """The time of the loop from which on it waits."""
-    payload: bytes | None = None
+    parts: Sequence[bytes | memoryview] | None = None
     """Its changes, until the writer has them; None: they are in the segment."""
     segment: BacklogSegment | None = None
     at: int = 0
@@ -86,9 +88,9 @@ class BacklogRecord(Struct, eq=False):
 
 
 class TakenRecords(NamedTuple):
-    """The payload of one object, and the position that it ends at."""
+    """The payload of one object in pieces, and the position that it ends at."""
 
-    payload: bytes
+    parts: Sequence[bytes | memoryview]
     position: int
 
 
@@ -164,8 +166,8 @@ class BucketBacklog:
         """Records that the bucket does not have yet."""
         self._untaken: Final[deque[BacklogRecord]] = deque(self._waiting)
         """Records among them that the writer has not taken."""
-        self._unwritten: Final[deque[tuple[BacklogRecord, bytes]]] = deque()
-        self._unsynced: Final[deque[tuple[BacklogRecord, bytes]]] = deque()
+        self._unwritten: Final[deque[tuple[BacklogRecord, Sequence[bytes | memoryview]]]] = deque()
+        self._unsynced: Final[deque[tuple[BacklogRecord, Sequence[bytes | memoryview]]]] = deque()
         """Records that are written since the last sync."""
         self._segments: Final[deque[BacklogSegment]] = deque(segments)
         self._active: BacklogSegment | None = None
@@ -294,13 +296,16 @@ class BucketBacklog:
     def _gather(self) -> None:
         """Make records of what was recorded. With the lock."""
         had_some = bool(self._untaken)
-        while (span := self.journal.take(LARGEST_PAYLOAD)) is not None:
-            size = len(span.payload)
+        while self.journal.position != self._end and (span := self.journal.take(LARGEST_PAYLOAD)) is not None:
+            parts = span.parts
+            if len(parts) > MOST_PARTS:
+                parts = (b"".join(parts),)
+            size = sum(map(len, parts))
             record = BacklogRecord(
-                self._end, span.position, span.is_cut, size, self._wall_ns(), self._clock(), span.payload
+                self._end, span.position, span.is_cut, size, self._wall_ns(), self._clock(), parts
             )
             self._end = span.position
-            self._unwritten.append((record, span.payload))
+            self._unwritten.append((record, parts))
             self._waiting.append(record)
             self._untaken.append(record)
             self._kept += size
@@ -315,9 +320,9 @@ class BucketBacklog:
         with self._lock:
             self._gather()
         while self._unwritten:
-            record, payload = self._unwritten[0]
+            record, parts = self._unwritten[0]
             data = pack_record(
-                payload,
+                parts,
                 record.start,
                 record.end,
                 is_cut=record.is_cut,
@@ -367,8 +372,8 @@ class BucketBacklog:
             while self._unsynced and self._unsynced[0][0].end <= end:
                 record, _ = self._unsynced.popleft()
                 self._unsynced_bytes -= record.size
-                if self._kept > MOST_KEPT and record.payload is not None:
-                    record.payload = None
+                if self._kept > MOST_KEPT and record.parts is not None:
+                    record.parts = None
                     self._kept -= record.size
 
     def _fail(self, error: OSError) -> StorageError:
@@ -395,16 +400,15 @@ class BucketBacklog:
             if self.trouble is not None:
                 self._gather()
             taken = self._next_records(most_bytes)
-            payloads = [record.payload for record in taken]
+            kept = [record.parts for record in taken]
             for record in taken:
-                record.payload = None
+                record.parts = None
         if not taken:
             return None
-        found = [
-            read_back(self._files, record) if payload is None else payload
-            for record, payload in zip(taken, payloads, strict=True)
-        ]
-        return TakenRecords(found[0] if len(found) == 1 else b"".join(found), taken[-1].end)
+        found: list[bytes | memoryview] = []
+        for record, parts in zip(taken, kept, strict=True):
+            found.extend((read_back(self._files, record),) if parts is None else parts)
+        return TakenRecords(found, taken[-1].end)
 
     def _next_records(self, most_bytes: int) -> list[BacklogRecord]:
         """Take the records of the next object. With the lock."""
@@ -414,14 +418,14 @@ class BucketBacklog:
             return taken
         while self._untaken:
             record = self._untaken[0]
-            if taken and size + record.size > (most_bytes if record.payload is not None else READ_BACK):
+            if taken and size + record.size > (most_bytes if record.parts is not None else READ_BACK):
                 break
             taken.append(self._untaken.popleft())
             size += record.size
             if record.is_cut:
                 break
         self._untaken_bytes -= size
-        self._kept -= sum(record.size for record in taken if record.payload is not None)
+        self._kept -= sum(record.size for record in taken if record.parts is not None)
         return taken
 
     def _is_due(self) -> bool:

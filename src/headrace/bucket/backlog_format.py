@@ -22,12 +22,15 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
 from headrace.bucket.errors import DamagedObject, NewerFormat
 from headrace.engine.records import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VERSION: Final = 1
 HEAD_BYTES: Final = 192
@@ -101,11 +104,22 @@ def read_head(data: bytes, what: str) -> SegmentHead:
 
 
 def pack_record(
-    payload: bytes, start: int, end: int, *, is_cut: bool, synced: int, time_ns: int, seed: int
+    parts: Sequence[bytes | memoryview],
+    start: int,
+    end: int,
+    *,
+    is_cut: bool,
+    synced: int,
+    time_ns: int,
+    seed: int,
 ) -> bytes:
-    """Return the bytes of a record; the payload is copied once."""
-    rest = _RECORD.pack(crc32c(payload, seed), is_cut, len(payload), start, end, synced, time_ns)
-    return b"".join((_RECORD_LEAD.pack(_RECORD_MAGIC, crc32c(rest, seed)), rest, payload))
+    """Return the bytes of a record. Its payload is given in pieces, which are copied once."""
+    checksum, size = seed, 0
+    for part in parts:
+        checksum = crc32c(part, checksum)
+        size += len(part)
+    rest = _RECORD.pack(checksum, is_cut, size, start, end, synced, time_ns)
+    return b"".join((_RECORD_LEAD.pack(_RECORD_MAGIC, crc32c(rest, seed)), rest, *parts))
 
 
 def read_record(data: bytes | memoryview, at: int, seed: int) -> RecordHead | None:

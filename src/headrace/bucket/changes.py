@@ -137,6 +137,11 @@ def weight(change: Change) -> int:
 
 def encode(changes: Iterable[Change]) -> bytes:
     """Return the bytes of changes, in their order. The data of writes is copied once."""
+    return b"".join(encode_parts(changes))
+
+
+def encode_parts(changes: Iterable[Change]) -> list[bytes | memoryview]:
+    """Return the bytes of changes in pieces, in their order. The data of writes is not copied."""
     parts: list[bytes | memoryview] = []
     run: list[bytes | memoryview] = []
     file = end = size = 0
@@ -156,7 +161,7 @@ def encode(changes: Iterable[Change]) -> bytes:
         run = []
         parts.append(_encoded(change))
     _end_run(parts, run, file, end, size)
-    return b"".join(parts)
+    return parts
 
 
 def _end_run(

@@ -15,22 +15,22 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.bucket.changes import WRITE_OVERHEAD, Change, Write, encode, weight
+from headrace.bucket.changes import WRITE_OVERHEAD, Change, Write, encode_parts, weight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MOST_PENDING: Final = 256 << 20
 """Bytes of changes that wait to be taken; above it whatever adds to them is refused until some are."""
 
 
 class JournalSpan(NamedTuple):
-    """The payload of one object, and the position up to which it covers the journal.
+    """The payload of one object in pieces, and the position up to which it covers the journal.
 
     `is_cut`: it ends at a cut; what was recorded later comes in later objects.
     """
 
-    payload: bytes
+    parts: Sequence[bytes | memoryview]
     position: int
     is_cut: bool
 
@@ -108,6 +108,9 @@ class Journal:
             end = self._cuts[0] if self._cuts else self.position
             taken: list[Change] = []
             size = 0
+            if not self._cuts and self.pending_bytes <= most_bytes:
+                taken, size, position = list(waiting), self.pending_bytes, self.position
+                waiting.clear()
             while position < end and waiting and (not taken or size + weight(waiting[0]) <= most_bytes):
                 change = waiting.popleft()
                 size += weight(change)
@@ -115,4 +118,4 @@ class Journal:
                 taken.append(change)
             self.pending_bytes -= size
             is_cut = bool(self._cuts) and position == self._cuts[0]
-        return JournalSpan(encode(taken), position, is_cut) if taken else None
+        return JournalSpan(encode_parts(taken), position, is_cut) if taken else None

@@ -27,6 +27,7 @@ from headrace.bucket.errors import DamagedObject, NewerFormat
 from headrace.engine.records import crc32c
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
 VERSION: Final = 2
@@ -68,9 +69,13 @@ class WalObject(Struct, frozen=True):
     position: int = 0
     """The position up to which the log has the owner's journal, with this object; 0: it is not said."""
 
-    def pack(self) -> bytes:
-        """Return the bytes of the object; the payload is copied once."""
+    def pack(self, parts: Sequence[bytes | memoryview] | None = None) -> bytes:
+        """Return the bytes of the object, its payload copied once.
+
+        `parts`: the pieces of a payload that stands in the place of its own.
+        """
         name = self.shard.encode()
+        pieces = (self.payload,) if parts is None else parts
         head = _HEAD.pack(
             VERSION if self.position else 1,
             self.kind,
@@ -78,13 +83,15 @@ class WalObject(Struct, frozen=True):
             self.epoch,
             self.number,
             self.time_ns,
-            len(self.payload),
+            sum(map(len, pieces)),
             self.writer,
         )
         if self.position:
             head += _POSITION.pack(self.position)
-        checksum = crc32c(self.payload, crc32c(head + name))
-        return b"".join((_LEAD.pack(_MAGIC, checksum), head, name, self.payload))
+        checksum = crc32c(head + name)
+        for piece in pieces:
+            checksum = crc32c(piece, checksum)
+        return b"".join((_LEAD.pack(_MAGIC, checksum), head, name, *pieces))
 
     @classmethod
     def unpack(cls, data: bytes, shard: str, number: int) -> Self:

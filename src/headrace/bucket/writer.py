@@ -22,7 +22,7 @@ from headrace.bucket.wal_object import Kind, WalObject
 from headrace.objects.errors import KeyExists, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.bucket.claim import Claim
     from headrace.bucket.keys import ShardKeys
@@ -43,10 +43,10 @@ _PROOF: Final = 0
 
 
 class TakenChanges(Protocol):
-    """The payload of one object, and the position up to which it covers its source."""
+    """The payload of one object in pieces, and the position up to which it covers its source."""
 
     @property
-    def payload(self) -> bytes: ...
+    def parts(self) -> Sequence[bytes | memoryview]: ...
     @property
     def position(self) -> int: ...
 
@@ -62,12 +62,12 @@ class ChangeSource(Protocol):
 
 
 class _Put:
-    """An object under way. `position`: of the source, None if nothing was taken from it."""
+    """An object under way, with its bytes. `position`: of the source, None if nothing was taken from it."""
 
-    def __init__(self, made: WalObject, position: int | None, since: float, now: float) -> None:
+    def __init__(self, made: WalObject, data: bytes, position: int | None, since: float, now: float) -> None:
         self.number: Final = made.number
         self.kind: Final = made.kind
-        self.data: Final = made.pack()
+        self.data: Final = data
         self.position: Final = position
         self.since: Final = since
         """The time from which on its changes waited."""
@@ -318,7 +318,7 @@ class WalWriter:
         """Begin a put, if there is anything to be put; note if there was not."""
         now, since = self._loop.time(), self._news_since
         if self._is_at_milestone():
-            self._begin(Kind.COMMIT, b"", None, now)
+            self._begin(Kind.COMMIT, (), None, now)
             return
         try:
             taken = None if since is None else self._source.take(LARGEST_PAYLOAD)
@@ -326,15 +326,17 @@ class WalWriter:
             self._lose(error)
             return
         if taken is not None and since is not None:
-            self._begin(Kind.COMMIT, taken.payload, taken.position, since)
+            self._begin(Kind.COMMIT, taken.parts, taken.position, since)
             self._news_since = now
         else:
             self._news_since = None
             if self._is_touched:
-                self._begin(Kind.COMMIT, b"", None, now)
+                self._begin(Kind.COMMIT, (), None, now)
         self._is_touched = False
 
-    def _begin(self, kind: Kind, payload: bytes, position: int | None, since: float) -> None:
+    def _begin(
+        self, kind: Kind, parts: Sequence[bytes | memoryview], position: int | None, since: float
+    ) -> None:
         claim, number, now = self._claim, self.next_number, self._loop.time()
         if position is not None and self._covered is not None:
             self._covered = position
@@ -345,10 +347,9 @@ class WalWriter:
             number,
             kind,
             self._wall_ns(),
-            payload,
-            self._covered or 0,
+            position=self._covered or 0,
         )
-        put = _Put(made, position, since, now)
+        put = _Put(made, made.pack(parts), position, since, now)
         self.next_number += 1
         self._distance.begin(now)
         self._budget.spend(now)
@@ -360,7 +361,7 @@ class WalWriter:
         _settle(self._drained, None)
         if self._is_releasing:
             self._is_release_sent = True
-            self._begin(Kind.RELEASE, b"", None, self._loop.time())
+            self._begin(Kind.RELEASE, (), None, self._loop.time())
 
     # -- how it is put --------------------------------------------------------------------------------
 

@@ -85,6 +85,6 @@ class RecordJournal:
     def take(self, _most_bytes: int) -> JournalSpan | None:
         if not self._waiting:
             return None
-        taken = JournalSpan(_encode(self._waiting), self.position, is_cut=False)
+        taken = JournalSpan((_encode(self._waiting),), self.position, is_cut=False)
         self._waiting = []
         return taken

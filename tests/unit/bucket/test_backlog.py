@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.bucket import backlog as backlog_module
-from headrace.bucket.backlog import BucketBacklog, read_back
+from headrace.bucket.backlog import MOST_PARTS, BucketBacklog, read_back
 from headrace.bucket.backlog_format import HEAD_BYTES, SegmentHead, url_digest
 from headrace.bucket.changes import Write, decode
 from headrace.bucket.errors import CacheFailed, DamagedObject, NewerFormat, NotOurs
@@ -232,7 +232,10 @@ def test_a_full_disk_is_said_and_what_waits_goes_to_the_bucket_all_the_same() ->
 
     assert taken is not None
     assert taken.position == 2
-    assert [len(change.data) for change in decode(taken.payload) if type(change) is Write] == [100, 100]
+    assert [len(change.data) for change in decode(b"".join(taken.parts)) if type(change) is Write] == [
+        100,
+        100,
+    ]
 
 
 def taken_positions(owner: Owner, most: int = 1 << 20) -> list[int]:
@@ -296,10 +299,29 @@ def test_what_is_too_much_for_memory_is_read_back(monkeypatch: pytest.MonkeyPatc
         owner.backlog.sync()
     payloads = []
     while (taken := owner.backlog.take(1 << 20)) is not None:
-        payloads.append(taken.payload)
+        payloads.append(b"".join(taken.parts))
 
     written = [change for payload in payloads for change in decode(payload) if type(change) is Write]
     assert [bytes(change.data) for change in written] == [bytes([number]) * 400 for number in range(1, 11)]
+
+
+def test_many_small_changes_are_one_piece_and_large_ones_are_not_copied() -> None:
+    owner = Owner(MemoryFileSystem())
+    for _ in range(2 * MOST_PARTS):
+        owner.change()
+    owner.backlog.sync()
+    taken = owner.backlog.take(1 << 20)
+    assert taken is not None
+    assert len(taken.parts) == 1
+    assert len(decode(taken.parts[0])) == 2 * MOST_PARTS
+
+    data = bytes(5000)
+    with owner.journal.lock:
+        owner.journal.record(Write(1, 0, data))
+    owner.backlog.sync()
+    taken = owner.backlog.take(1 << 20)
+    assert taken is not None
+    assert any(part is data for part in taken.parts)
 
 
 def test_a_record_that_cannot_be_read_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ def test_what_is_recorded_is_taken_once_and_in_order() -> None:
     taken = journal.take(ALL)
 
     assert taken is not None
-    assert decode(taken.payload) == changes
+    assert decode(b"".join(taken.parts)) == changes
     assert (taken.position, taken.is_cut) == (3, False)
     assert journal.take(ALL) is None
     assert journal.pending_bytes == 0
@@ -37,14 +37,14 @@ def test_objects_are_about_as_large_as_asked_for_and_never_empty() -> None:
 
     sizes = []
     while (taken := journal.take(250)) is not None:
-        sizes.append(len(decode(taken.payload)))
+        sizes.append(len(decode(b"".join(taken.parts))))
         assert journal.pending_bytes == 100 * (10 - taken.position)
     assert sizes == [2] * 5
 
     journal.record(Write(1, 0, bytes(5000)))
     taken = journal.take(250)
     assert taken is not None
-    assert len(taken.payload) > 5000
+    assert len(b"".join(taken.parts)) > 5000
 
 
 def test_an_object_ends_at_a_cut() -> None:

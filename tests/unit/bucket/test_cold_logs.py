@@ -78,7 +78,7 @@ class Server:
                 between()
                 while (taken := self.journal.take(1 << 30)) is not None:
                     self._number += 1
-                    self.snapshotter.committed(taken.position, self._number, len(taken.payload))
+                    self.snapshotter.committed(taken.position, self._number, len(b"".join(taken.parts)))
             return taking.result()
 
         return run(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.bucket.errors import DamagedObject, NewerFormat
 from headrace.bucket.wal_object import Kind, WalObject, checksum_of
@@ -113,3 +114,9 @@ def test_objects_of_other_content_have_other_checksums() -> None:
 
     assert checksum_of(MADE.pack()) == checksum_of(MADE.pack())
     assert checksum_of(MADE.pack()) != checksum_of(other.pack())
+
+
+def test_a_payload_in_pieces_makes_the_same_object() -> None:
+    pieces = (b"changes ", memoryview(b"of "), b"", b"files")
+
+    assert replace(MADE, payload=b"").pack(pieces) == MADE.pack()

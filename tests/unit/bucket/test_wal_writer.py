@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Taken(NamedTuple):
-    payload: bytes
+    parts: list[bytes]
     position: int
 
 
@@ -53,7 +53,7 @@ class Source:
         if not count:
             return None
         self.position += count
-        return Taken(b"".join(self.waiting.popleft() for _ in range(count)), self.position)
+        return Taken([self.waiting.popleft() for _ in range(count)], self.position)
 
 
 class Owner:
