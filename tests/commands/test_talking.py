@@ -198,6 +198,41 @@ def test_a_command_answers_and_its_failure_is_an_error(cli: CommandLine) -> None
     assert "500 it went wrong" in bad.err
 
 
+def test_a_slow_command_holds_up_no_other(cli: CommandLine) -> None:
+    gate = cli.folder / "gate"
+    script = cli.folder / "wait.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "while sys.argv[2] == 'slow' and not os.path.exists(sys.argv[1]):\n"
+        "    time.sleep(0.01)\n"
+        "print('done')\n"
+    )
+    command = f"{sys.executable} {script} {gate} {{1}}"
+    with (
+        cli.started("reply", "work.*", "--command", command, "--workers", "2", "--count", "2") as service,
+        cli.started("sub", "answers", "--count", "1", "--raw") as slow,
+    ):
+        service.wait_for("answering")
+        slow.wait_for("listening")
+        cli("pub", "work.slow", "x", "--reply", "answers").ok()
+        assert cli("request", "work.quick", "x", "-q").ok().out.startswith("done")
+        gate.touch()
+        assert slow.end().out.startswith("done")
+        assert service.end().code == 0
+    assert cli("reply", "work", "x", "--workers", "0").code == 2
+
+
+def test_an_answer_goes_through_a_command(cli: CommandLine) -> None:
+    with cli.started("reply", "plain", "--body", "text", "--count", "2") as service:
+        service.wait_for("answering")
+        assert cli("request", "plain", "--exec", "tr a-z A-Z", "-q").ok().out == "TEXT\n"
+        failed = cli("request", "plain", "--exec", "false")
+        service.end()
+
+    assert (failed.code, failed.out) == (1, "")
+    assert "exit code 1" in failed.err
+
+
 def test_answers_of_many_are_gathered(cli: CommandLine) -> None:
     with (
         cli.started("reply", "many", "--body", "1", "--queue", "a") as one,
@@ -240,3 +275,88 @@ def test_the_account_is_shown(cli: CommandLine) -> None:
     assert admin["user"]["account"] == "SYS"
     assert "jetstream" not in admin
     assert cli("account", "info", "-q").ok().out == "A\n"
+
+
+@pytest.fixture
+def timed(cli: CommandLine) -> Iterator[JetStreamAssets]:
+    """A stream that publishes what is scheduled, and stores batches."""
+    config = {
+        "name": "TIMED", "subjects": ["timed.>"], "allow_msg_schedules": True, "allow_atomic": True,
+        "allow_msg_ttl": True,
+    }  # fmt: skip
+    with connect(cli.url) as connection:
+        assets = JetStreamAssets(JetStreamApi(connection))
+        assets.create_stream(config)
+        yield assets
+        assets.delete_stream("TIMED")
+
+
+@pytest.mark.parametrize(
+    ("flags", "headers"),
+    [
+        (("--every", "90s"), {"Nats-Schedule": ["@every 90s"]}),
+        (("--at", "2199-01-01T00:00:00Z"), {"Nats-Schedule": ["@at 2199-01-01T00:00:00Z"]}),
+        (
+            ("--cron", "0 30 8 * * *", "--time-zone", "Europe/Berlin", "--ttl", "1h"),
+            {
+                "Nats-Schedule": ["0 30 8 * * *"],
+                "Nats-Schedule-Time-Zone": ["Europe/Berlin"],
+                "Nats-Schedule-TTL": ["3600s"],
+            },
+        ),
+    ],
+)
+def test_a_message_becomes_a_schedule(
+    cli: CommandLine, timed: JetStreamAssets, flags: tuple[str, ...], headers: dict[str, list[str]]
+) -> None:
+    stored = cli("pub", "timed.plan", "x", *flags, "--to", "timed.done", "--json").ok().json
+
+    found = timed.message("TIMED", stored["sequence"]).headers
+    assert found.pop("Nats-Rollup", ["sub"]) == ["sub"]
+    assert found == {**headers, "Nats-Schedule-Target": ["timed.done"]}
+
+
+def test_a_schedule_publishes_what_it_has(cli: CommandLine, timed: JetStreamAssets) -> None:
+    cli("pub", "timed.plan", "now", "--after", "1ms", "--to", "timed.done").ok()
+
+    (message,) = cli("sub", "--stream", "TIMED", "timed.done", "--count", "1", "--json").ok().json_lines
+    assert message["data"] == "now"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--every", "5m"),
+        ("--to", "x"),
+        ("--every", "5m", "--after", "1s", "--to", "x"),
+        ("--after", "1s", "--to", "x", "--time-zone", "UTC"),
+        ("--after", "1s", "--to", "x", "--reply", "y"),
+    ],
+)
+def test_half_a_schedule_is_wrong_use(alone: CommandLine, flags: tuple[str, ...]) -> None:
+    assert alone("pub", "timed.plan", "x", *flags).code == 2
+
+
+def test_a_stream_without_schedules_refuses_them(cli: CommandLine, stream: str) -> None:
+    ran = cli("pub", "kept.a", "x", "--after", "1s", "--to", "kept.b", "--json")
+
+    assert (ran.code, ran.error["err_code"]) == (6, 10188)
+
+
+def test_messages_are_stored_as_one_batch_or_not_at_all(cli: CommandLine, timed: JetStreamAssets) -> None:
+    stored = cli("pub", "timed.a", "{{n}}", "--atomic", "--count", "3", "--templates", "--json").ok().json
+    one = cli("pub", "timed.a", "x", "--atomic").ok()
+    none = cli("pub", "timed.a", "--atomic", "--per-line", stdin=b"").ok()
+    refused = cli("pub", "timed.a", "--atomic", "--per-line", "--expect-last-seq", "9", stdin=b"a\nb")
+
+    assert stored == {"subject": "timed.a", "stream": "TIMED", "sequence": 3, "messages": 3}
+    assert one.out == "stored 1 message in TIMED, the last has sequence 4\n"
+    assert none.out == ""
+    assert refused.code in (6, 10)
+    assert [timed.message("TIMED", number).data for number in (1, 2, 3, 4)] == [b"1", b"2", b"3", b"x"]
+    assert timed.stream_info("TIMED")["state"]["last_seq"] == 4
+
+
+def test_a_stream_without_batches_refuses_them(cli: CommandLine, stream: str) -> None:
+    assert cli("pub", "kept.a", "x", "--atomic", "--count", "2").code == 6
+    assert cli("pub", "no.stream", "x", "--atomic", "--count", "2").code == 5

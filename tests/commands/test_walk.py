@@ -131,6 +131,10 @@ def test_without_a_server_it_ends_with_7(row: CommandRow, alone: CommandLine) ->
 
 
 NEEDED: dict[str, list[str]] = {
+    "reply": ["--echo"],
+    "sub": ["name"],
+    "stream add": ["name"],
+    "stream get": ["1"],
     "consumer add": ["--ephemeral"],
     "consumer next": ["--ack"],
     "kv create": ["value"],

@@ -59,7 +59,8 @@ class WordArgument(Struct, frozen=True):
 class WordFlag(Struct, frozen=True):
     """A flag with its names, the longest first as `--count`; its value is `options.count`.
 
-    `kind` None: a switch, False or True. `repeated`: may be given several times, the value is a list.
+    `kind` None: a switch, False or True. `repeated`: may be given several times, the value is a list, of a
+    switch how often.
     `optional`: the value it has where nothing follows it. `environment`: the variable that stands for it.
     `only_as_nats`: taken only by the program's link `nats`, for scripts that were written for that tool.
     """

@@ -177,6 +177,18 @@ class Output:
         """Empty the terminal, for what is shown again and again."""
         self._write("\x1b[H\x1b[2J", end="")
 
+    @property
+    def is_for_people(self) -> bool:
+        """True if what is printed has a layout: neither `--json` nor `--format` nor `--quiet` is set."""
+        return not (self.is_json or self.is_quiet or self._template is not None)
+
+    def is_raw(self, count: int) -> bool:
+        """True if bodies are printed as they are, for a `--raw` given `count` times.
+
+        Once is enough where no terminal obeys what others wrote; twice is enough anywhere.
+        """
+        return count > 1 or (count == 1 and not self.is_terminal)
+
     def styled(self, text: str, style: str) -> str:
         """Return a text in a style: bold, dim, or a colour; as it is where there are no colours."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._has_color else text

@@ -253,7 +253,7 @@ def _add_flag(
         "default": _default(flag),
     }
     if flag.kind is None:
-        settings["action"] = "store_true"
+        settings["action"] = "count" if flag.repeated else "store_true"
     else:
         settings["metavar"] = flag.metavar or flag.kind.value
         settings["type"] = _reader(flag.kind, flag.names[0])

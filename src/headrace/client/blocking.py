@@ -197,8 +197,7 @@ class Connection:
     def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
         """Messages one by one until none arrives for `timeout` seconds."""
         while batch := self.receive(timeout):
-            for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
-                yield _message(head[0], head[2], block, payload)
+            yield from messages_of(batch)
 
     def request(
         self,
@@ -395,6 +394,12 @@ class Connection:
     def _keep_alive(self) -> None:
         self._machine.keep_alive(time.monotonic())
         self._note_events()
+
+
+def messages_of(batch: MessageBatch) -> Iterator[ReceivedMessage]:
+    """Yield the messages of a batch one by one."""
+    for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
+        yield _message(head[0], head[2], block, payload)
 
 
 def _message(subject: bytes, reply: bytes | None, block: bytes | None, payload: bytes) -> ReceivedMessage:

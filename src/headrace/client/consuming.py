@@ -189,14 +189,18 @@ class PullConsumer:
                 elif self._is_end(block):
                     return
 
-    def messages(self, *, batch: int = BATCH, idle: float | None = None) -> Iterator[ConsumedMessage]:
-        """Yield messages as they come, pull after pull, until none came for `idle` seconds (None: for ever).
+    def messages(
+        self, *, batch: int = BATCH, idle: float | None = None, until: float | None = None
+    ) -> Iterator[ConsumedMessage]:
+        """Yield messages as they come, pull after pull, until none came for `idle` seconds (None: for ever),
+        or until a moment (seconds of `time.monotonic`).
 
         Outages of the server are waited for where the connection comes back by itself.
         """
         last = time.monotonic()
         while True:
-            left = EXPIRES if idle is None else min(EXPIRES, last + idle - time.monotonic())
+            ends = [end for end in (None if idle is None else last + idle, until) if end is not None]
+            left = min([EXPIRES, *(end - time.monotonic() for end in ends)])
             if left <= 0:
                 return
             try:
@@ -319,16 +323,18 @@ class OrderedMessages:
     def __iter__(self) -> Iterator[ConsumedMessage]:
         return self.read()
 
-    def read(self, *, idle: float | None = None, until_end: bool = False) -> Iterator[ConsumedMessage]:
-        """Yield messages as they come, until none came for `idle` seconds (None: for ever), or until the
-        last of those that are there now.
+    def read(
+        self, *, idle: float | None = None, until: float | None = None, until_end: bool = False
+    ) -> Iterator[ConsumedMessage]:
+        """Yield messages as they come, until none came for `idle` seconds (None: for ever), until a moment
+        (seconds of `time.monotonic`), or until the last of those that are there now.
         """
         if until_end and not self.pending:
             return
         while True:
             assert self._consumer is not None
             try:
-                for message in self._consumer.messages(idle=idle):
+                for message in self._consumer.messages(idle=idle, until=until):
                     delivery = message.delivery
                     if delivery.consumer_sequence != self._expected:
                         break  # one was lost on the way

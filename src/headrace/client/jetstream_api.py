@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any, Final
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from headrace.client.blocking import Connection, ReceivedMessage
@@ -69,6 +70,14 @@ class StreamFacts(Struct, frozen=True):
     """False for work queues and interest streams: they remove what was consumed."""
     acknowledges: bool
     replicas: int
+
+
+class OutgoingMessage(NamedTuple):
+    """A message that is to be stored."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, Sequence[str]]
 
 
 class JetStreamApi:
@@ -133,6 +142,41 @@ class JetStreamApi:
         except NoRespondersError as error:
             raise NoRespondersError(f"no stream takes {subject!r}") from error
         return document_of(answer.data)
+
+    def publish_atomic(self, messages: Iterable[OutgoingMessage]) -> dict[str, Any]:
+        """Store messages as one batch: all of them or none; return the acknowledgement of the last one.
+
+        Its `seq` is the sequence of the last message, `count` how many there are. Nothing is stored for no
+        messages: the answer is {}. Raises: JetStreamError if the stream allows no such batches, or for what
+        is wrong with one of them.
+        """
+        batch_id = os.urandom(12).hex()
+        waiting: OutgoingMessage | None = None
+        number = 0
+        for message in messages:
+            if waiting is not None:
+                self._add_to_batch(waiting, batch_id, number)
+            waiting = message
+            number += 1
+        if waiting is None:
+            return {}
+        headers = {**_of_batch(waiting.headers, batch_id, number), "Nats-Batch-Commit": ["1"]}
+        return self.publish(waiting.subject, waiting.data, headers=headers)
+
+    def _add_to_batch(self, message: OutgoingMessage, batch_id: str, number: int) -> None:
+        """Send a message that is not the last; the first one's answer says whether there may be a batch."""
+        headers = _of_batch(message.headers, batch_id, number)
+        if number > 1:
+            self.connection.publish(message.subject, message.data, headers=headers)
+            return
+        try:
+            answer = self.connection.request(
+                message.subject, message.data, headers=headers, timeout=self.timeout
+            )
+        except NoRespondersError as error:
+            raise NoRespondersError(f"no stream takes {message.subject!r}") from error
+        if answer.data:
+            document_of(answer.data)
 
     def stream(self, name: str) -> StreamFacts:
         """Facts of a stream as they are now."""
@@ -241,6 +285,10 @@ class JetStreamApi:
             if arrived >= _PAGE:
                 break
         return count, False
+
+
+def _of_batch(headers: Mapping[str, Sequence[str]], batch_id: str, number: int) -> dict[str, Sequence[str]]:
+    return {**headers, "Nats-Batch-Id": [batch_id], "Nats-Batch-Sequence": [str(number)]}
 
 
 def refusal(code: int, err_code: int, text: str) -> JetStreamError:

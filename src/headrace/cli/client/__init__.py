@@ -3,13 +3,13 @@
 `rows/` has what each is called and takes; a module here has what it does, and is loaded when it is called:
 
 - `rtt`: the way to the server and back.
-- `pub`, `sub`: messages out and in; `templates` in bodies.
-- `request`, `reply`: questions and answers.
+- `pub`, `sub`: messages out and in; `templates` in bodies; `arrivals` of subjects and streams, which become
+  an `arrival_report` or, by `message_dump`, files.
+- `request`, `reply`: questions and answers; `message_command`: a command that is run for a message.
 - `consumer_info`, `consumer_change`, `consumer_control`, `consumer_reading`: consumers looked at, made,
   paused or removed, read; `consumer_config` is what their flags say.
 - `counter`: sums that anybody adds to.
 - `micro`, `micro_serve`: services found, asked and served.
-- `message_command`: a command that is run for a message.
 - `kv_buckets`, `kv_keys`, `kv_files`: buckets of keys, their keys, and these as files;
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.

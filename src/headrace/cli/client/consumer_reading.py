@@ -89,6 +89,10 @@ def subscribe(call: Call) -> None:
         raise _wrong("--no-ack and --nak-delay exclude each other")
     if options.nak_delay is not None and options.exec is None:
         raise _wrong("--nak-delay needs --exec")
+    if options.exec is not None:
+        from headrace.cli.client.message_command import check_command
+
+        check_command(options.exec, "--exec")
     shown = _Shown(call)
     with call.reconnecting() as connection:
         info = _info(call, connection)
@@ -264,7 +268,7 @@ class _Shown:
     def _print(self, message: ConsumedMessage, data: bytes) -> None:
         out, options = self._out, self._options
         if options.raw:
-            out.body(data, raw=not out.is_terminal)
+            out.body(data, raw=out.is_raw(options.raw))
             return
         if getattr(options, "subjects_only", False):
             out.line(message.subject)

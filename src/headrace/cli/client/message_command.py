@@ -12,9 +12,9 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec import Struct
+from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ _TOKEN: Final = r"\{([0-9]+)\}"
 _NOT_RUN: Final = 127
 
 
-class CommandEnd(Struct, frozen=True):
+class CommandEnd(NamedTuple):
     """The end of a command: its exit code (127 if it could not be run), output, and reason of a failure."""
 
     code: int
@@ -33,10 +33,20 @@ class CommandEnd(Struct, frozen=True):
     reason: str = ""
 
 
-def command_words(text: str, subject: str, *, shell: bool = False) -> list[str]:
-    """Return the words of a command line, with `{0}`, `{1}` replaced by tokens of a subject.
+def check_command(text: str, flag: str) -> None:
+    """Raise CommandError (wrong use) for a command that is empty or has a quotation without an end."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CommandError(f"{flag}: {error}", ExitCode.WRONG_USE) from None
+    if not words:
+        raise CommandError(f"{flag}: the command is empty", ExitCode.WRONG_USE)
 
-    For a shell the tokens are its `$1`, `$2`: it reads none of them. Raises: ValueError for open quotes.
+
+def _words(text: str, subject: str, *, has_shell: bool) -> list[str]:
+    """The words of a command line, with `{0}`, `{1}` replaced by tokens of a subject.
+
+    For a shell the tokens are its `$1`, `$2`: it reads none of them.
     """
     tokens = subject.split(".")
 
@@ -44,7 +54,7 @@ def command_words(text: str, subject: str, *, shell: bool = False) -> list[str]:
         place = int(match[1])
         return tokens[place] if place < len(tokens) else match[0]
 
-    if shell:
+    if has_shell:
         return ["/bin/sh", "-c", text, "reply", *tokens]
     return [re.sub(_TOKEN, token, word) for word in shlex.split(text)]
 
@@ -55,12 +65,13 @@ def run_command(
     headers: Headers,
     data: bytes,
     *,
-    shell: bool = False,
+    has_shell: bool = False,
     meanwhile: Callable[[], object] | None = None,
     every: float | None = None,
 ) -> CommandEnd:
     """Run a command for a message and return its end; what it says on standard error goes to ours.
 
+    `text` has passed `check_command`, unless a shell reads it.
     `meanwhile` is called after each `every` seconds that it runs. The code of a signal is 128 and its number.
     """
     environment = {**os.environ, "NATS_REQUEST_SUBJECT": subject}
@@ -69,9 +80,9 @@ def run_command(
         environment[f"NATS_REQUEST_HEADER_{variable}"] = values[0].replace("\0", "")
     pipe = subprocess.PIPE
     try:
-        words = command_words(text, subject, shell=shell)
+        words = _words(text, subject, has_shell=has_shell)
         process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError) as error:
         return CommandEnd(_NOT_RUN, b"", f"{text}: {error}")
     with process:
         waited_with: bytes | None = data
@@ -86,10 +97,19 @@ def run_command(
             except BaseException:
                 process.kill()
                 raise
-    sys.stderr.buffer.write(errors)
-    sys.stderr.flush()
+    _write_error(errors)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if not code:
         return CommandEnd(0, output)
     lines = errors.decode("utf-8", "backslashreplace").strip().splitlines()
     return CommandEnd(code, output, lines[-1] if lines else f"exit code {code}")
+
+
+def _write_error(data: bytes) -> None:
+    sys.stderr.flush()
+    binary = getattr(sys.stderr, "buffer", None)
+    if binary is None:
+        sys.stderr.write(data.decode("utf-8", "backslashreplace"))
+    else:
+        binary.write(data)
+    sys.stderr.flush()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.client.reply import MadeAnswer, made_answer
+from headrace.cli.client.reply import MadeAnswer, check_answers, made_answer
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ def serve(call: Call) -> None:
     if given > 1:
         raise CommandError("--echo, --body and --command exclude each other", ExitCode.WRONG_USE)
     options.echo = not given or options.echo
+    check_answers(options)
     answered = 0
     with call.reconnecting() as connection:
         service = _service(call, connection)
@@ -29,10 +29,6 @@ def serve(call: Call) -> None:
         call.out.note(f"serving {service.name} {service.version} on {subjects}, id {service.id}")
         for request in service.requests():
             answered += 1
-            if options.sleep:
-                import random
-
-                time.sleep(random.uniform(0, options.sleep / 1e9))
             found = _answered(call, request, answered)
             if options.count is not None and answered >= options.count:
                 connection.flush(call.timeout)

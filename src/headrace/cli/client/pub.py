@@ -22,25 +22,42 @@ _BLOCK: Final = 1 << 16
 def publish(call: Call) -> None:
     """Publish and say what was. Raises: CommandError, ClientError."""
     options = call.options
-    stored = _stored_headers(options)
-    if stored and not options.jetstream:
+    special = _stored_headers(options)
+    is_stored = options.jetstream or options.atomic or "Nats-Schedule" in special
+    if special and not is_stored:
         raise CommandError("headers for a stream need --jetstream", ExitCode.WRONG_USE)
+    if is_stored and options.reply is not None:
+        raise CommandError("--reply and --jetstream exclude each other", ExitCode.WRONG_USE)
     bodies = _bodies(call)
-    fill = _filler(call)
     with call.connected() as connection:
-        send = _storing(call, connection) if options.jetstream else _plain(call, connection)
+        messages = _messages(call, connection, bodies, special)
+        if options.atomic:
+            _store_together(call, connection, messages)
+            return
+        send = _storing(call, connection) if is_stored else _plain(call, connection)
         total = 0
-        for number, body in enumerate(bodies, 1):
-            if number > 1 and options.sleep:
-                connection.flush(call.timeout)
-                time.sleep(options.sleep / 1e9)
-            headers = headers_of(options.header, partial(fill, number=number)) | stored
-            data = fill(body.decode(), number=number).encode() if options.templates or call.is_nats else body
-            send(options.subject, data, headers)
+        for subject, data, headers in messages:
+            send(subject, data, headers)
             total += 1
         connection.flush(call.timeout)
-    if not options.jetstream:
+    if not is_stored:
         call.out.note(f"published {total} message{'' if total == 1 else 's'} on {options.subject}")
+
+
+def _messages(
+    call: Call, connection: Connection, bodies: Iterator[bytes], special: dict[str, list[str]]
+) -> Iterator[tuple[str, bytes, dict[str, list[str]]]]:
+    """Yield the subjects, bodies and headers of the messages, each when it is its time."""
+    options = call.options
+    fill = _filler(call)
+    for number, body in enumerate(bodies, 1):
+        if number > 1 and options.sleep:
+            connection.flush(call.timeout)
+            time.sleep(options.sleep / 1e9)
+        headers = headers_of(options.header, partial(fill, number=number)) | special
+        has_templates = options.templates or call.is_nats
+        data = fill(body.decode(), number=number).encode() if has_templates else body
+        yield options.subject, data, headers
 
 
 def headers_of(pairs: list[tuple[str, str]] | None, fill: Callable[[str], str]) -> dict[str, list[str]]:
@@ -64,15 +81,44 @@ def _as_it_is(text: str, number: int) -> str:
 
 
 def _stored_headers(options: Any) -> dict[str, list[str]]:
+    """Return the headers that tell a stream something. Raises: CommandError."""
+    schedule = _schedule(options)
     ttl = None if options.ttl is None else f"{-(-options.ttl // 1_000_000_000)}s"
     values = {
         "Nats-Msg-Id": options.msg_id,
         "Nats-Expected-Stream": options.expect_stream,
         "Nats-Expected-Last-Sequence": options.expect_last_seq,
         "Nats-Expected-Last-Subject-Sequence": options.expect_last_subject_seq,
-        "Nats-TTL": ttl,
+        "Nats-TTL" if schedule is None else "Nats-Schedule-TTL": ttl,
+        "Nats-Schedule": schedule,
+        "Nats-Schedule-Target": options.to,
+        "Nats-Schedule-Time-Zone": options.time_zone,
     }
     return {name: [str(value)] for name, value in values.items() if value is not None}
+
+
+def _schedule(options: Any) -> str | None:
+    """Return the pattern of the schedule that the message is; None if it is none. Raises: CommandError."""
+    given = [name for name in ("at", "after", "every", "cron") if getattr(options, name) is not None]
+    if len(given) > 1:
+        text = " and ".join(f"--{name}" for name in given)
+        raise CommandError(f"{text} exclude each other", ExitCode.WRONG_USE)
+    if bool(given) != (options.to is not None):
+        raise CommandError(
+            "--at, --after, --every and --cron need --to, and it one of them", ExitCode.WRONG_USE
+        )
+    if options.time_zone is not None and options.cron is None:
+        raise CommandError("--time-zone needs --cron", ExitCode.WRONG_USE)
+    if not given:
+        return None
+    if options.cron is not None:
+        return str(options.cron)
+    if options.every is not None:
+        seconds, rest = divmod(options.every, 1_000_000_000)
+        return f"@every {options.every}ns" if rest else f"@every {seconds}s"
+    from headrace.cli.values import exact_time
+
+    return f"@at {exact_time(time.time_ns() + options.after if options.at is None else options.at)}"
 
 
 def _bodies(call: Call) -> Iterator[bytes]:
@@ -115,8 +161,6 @@ def _plain(call: Call, connection: Connection) -> Callable[[str, bytes, dict[str
 
 
 def _storing(call: Call, connection: Connection) -> Callable[[str, bytes, dict[str, list[str]]], None]:
-    if call.options.reply is not None:
-        raise CommandError("--reply and --jetstream exclude each other", ExitCode.WRONG_USE)
     api = call.api(connection)
 
     def send(subject: str, data: bytes, headers: dict[str, list[str]]) -> None:
@@ -134,3 +178,25 @@ def _storing(call: Call, connection: Connection) -> Callable[[str, bytes, dict[s
         call.out.event(found, lambda: call.out.line(text), quiet=str(found["sequence"]))
 
     return send
+
+
+def _store_together(
+    call: Call, connection: Connection, messages: Iterator[tuple[str, bytes, dict[str, list[str]]]]
+) -> None:
+    from headrace.client.jetstream_api import OutgoingMessage
+
+    answer = call.api(connection).publish_atomic(OutgoingMessage(*message) for message in messages)
+    if not answer:
+        call.out.note("no message to store")
+        return
+    found = {
+        "subject": call.options.subject,
+        "stream": answer["stream"],
+        "sequence": answer["seq"],
+        "messages": int(answer.get("count", 1)),
+    }
+    unit = "message" if found["messages"] == 1 else "messages"
+    text = (
+        f"stored {found['messages']} {unit} in {found['stream']}, the last has sequence {found['sequence']}"
+    )
+    call.out.event(found, lambda: call.out.line(text), quiet=str(found["sequence"]))

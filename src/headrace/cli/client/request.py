@@ -23,6 +23,10 @@ def ask(call: Call) -> ExitCode:
 
     options = call.options
     count = _count(options.replies)
+    if options.exec is not None:
+        from headrace.cli.client.message_command import check_command
+
+        check_command(options.exec, "--exec")
     quiet = options.reply_timeout / 1e9 if count is None else None
     body = call.body(options.body)
     code = ExitCode.DONE
@@ -41,7 +45,8 @@ def ask(call: Call) -> ExitCode:
                 until_empty=options.until_empty,
             ):
                 answers += 1
-                _show(call, answer, time.perf_counter_ns() - began)
+                if not _show(call, answer, time.perf_counter_ns() - began):
+                    code = ExitCode.FAILED
                 if _ERROR_CODE in answer.headers or options.fail_header in answer.headers:
                     code = ExitCode.REFUSED
                     text = answer.headers.get(_ERROR, ["the answer is an error"])[0]
@@ -61,11 +66,21 @@ def _count(text: str) -> int | None:
     return int(text)
 
 
-def _show(call: Call, answer: ReceivedMessage, took_ns: int) -> None:
+def _show(call: Call, answer: ReceivedMessage, took_ns: int) -> bool:
+    """Print an answer, or what the command of `--exec` makes of it; False if that failed."""
+    if call.options.exec is not None:
+        from headrace.cli.client.message_command import run_command
+
+        end = run_command(call.options.exec, call.options.subject, answer.headers, answer.data)
+        if end.reason:
+            call.out.warn(f"the command failed: {end.reason}")
+            return False
+        answer = type(answer)(answer.subject, end.output, answer.reply, answer.headers)
     document = message_document(
         answer.subject, answer.data, reply=answer.reply, headers=answer.headers, received_ns=time.time_ns()
     )
     call.out.event(document, lambda: _print(call, answer, took_ns), quiet=document.get("data"))
+    return True
 
 
 def _print(call: Call, answer: ReceivedMessage, took_ns: int) -> None:
@@ -78,4 +93,4 @@ def _print(call: Call, answer: ReceivedMessage, took_ns: int) -> None:
         for name, values in answer.headers.items():
             for value in values:
                 out.line(f"{name}: {value}", "dim")
-    out.body(answer.data, raw=call.options.raw and not out.is_terminal)
+    out.body(answer.data, raw=out.is_raw(call.options.raw))

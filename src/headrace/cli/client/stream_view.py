@@ -100,7 +100,7 @@ def _print(call: Call, message: StreamMessage) -> None:
         sequence=message.sequence,
         time_ns=message.time_ns,
     )
-    raw = call.options.raw and not call.out.is_terminal
+    raw = call.out.is_raw(call.options.raw)
 
     def show() -> None:
         if not call.options.raw:

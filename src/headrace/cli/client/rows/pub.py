@@ -11,7 +11,8 @@ ROWS: Final = (
         words=("pub",),
         summary="Publish messages",
         description="The body is the text given, standard input for - or --stdin, or a file. With "
-        "--jetstream a stream has to store each message, and its sequence is printed.",
+        "--jetstream a stream has to store each message, and its sequence is printed; with a schedule the "
+        "stream publishes it later, on the subject of --to.",
         run="pub:publish",
         arguments=(
             WordArgument("subject", "the subject", ValueKind.SUBJECT),
@@ -36,7 +37,22 @@ ROWS: Final = (
             WordFlag(
                 ("--expect-last-subject-seq",), "refuse unless the subject's last is this", ValueKind.NUMBER
             ),
-            WordFlag(("--ttl",), "how long the stream keeps it", ValueKind.DURATION),
+            WordFlag(
+                ("--ttl",),
+                "how long the stream keeps it, of a schedule what it publishes",
+                ValueKind.DURATION,
+            ),
+            WordFlag(("--atomic",), "store all messages as one batch, or none"),
+            WordFlag(("--at",), "have the stream publish it at this time", ValueKind.TIME),
+            WordFlag(("--after",), "have the stream publish it after this time", ValueKind.DURATION),
+            WordFlag(("--every",), "have the stream publish it again and again", ValueKind.DURATION),
+            WordFlag(
+                ("--cron",),
+                "have the stream publish it at these times, '0 30 8 * * *' or @daily",
+                ValueKind.TEXT,
+            ),
+            WordFlag(("--time-zone",), "zone of --cron, such as Europe/Berlin (UTC)", ValueKind.TEXT),
+            WordFlag(("--to",), "the subject on which the stream publishes it", ValueKind.SUBJECT),
         ),
         json=JsonForm.LINES,
         keys=(
@@ -44,8 +60,13 @@ ROWS: Final = (
             JsonKey("size_bytes", "the bytes of the body"),
             JsonKey("stream", "the stream that stored it"),
             JsonKey("sequence", "its sequence"),
+            JsonKey("messages", "how many were stored, with --atomic"),
             JsonKey("duplicate", "true if the stream had it already"),
         ),
-        examples=("pub greetings hello", "pub orders.new '{}' -J --msg-id 17"),
+        examples=(
+            "pub greetings hello",
+            "pub orders.new '{}' -J --msg-id 17",
+            "pub schedules.wake '{}' --after 15m --to orders.wake",
+        ),
     ),
 )

@@ -41,6 +41,7 @@ ROWS: Final = (
         flags=(
             *ANSWER_FLAGS,
             WordFlag(("--queue",), "queue group", ValueKind.TEXT, default="headrace-reply"),
+            WordFlag(("--workers",), "commands that run at a time", ValueKind.NUMBER, default=4),
         ),
         json=JsonForm.LINES,
         keys=ANSWER_KEYS,

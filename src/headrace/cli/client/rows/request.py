@@ -18,7 +18,15 @@ REQUEST_FLAGS: Final = (
         default=300_000_000,
     ),
     WordFlag(("--until-empty",), "an answer without a body ends them"),
-    WordFlag(("--raw",), "show only bodies, as they are (on a terminal escaped)"),
+    WordFlag(
+        ("--raw",), "show only bodies, as they are (on a terminal escaped, unless doubled)", repeated=True
+    ),
+    WordFlag(
+        ("--exec", "--translate"),
+        "show what a command prints that has the answer on its standard input; no shell reads it",
+        ValueKind.TEXT,
+        metavar="COMMAND",
+    ),
     WordFlag(("--fail-header",), "an answer with this header is an error", ValueKind.TEXT),
 )
 """The flags that say how is asked, and which answers are waited for."""
