@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.certificates import Authority, tls_config
+from harness.command_line import CommandLine
+from harness.processes import SIDES, Program, ServerProcess
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from harness.command_line import CommandLine
 
 
 def file_of(cli: CommandLine, name: str) -> Path:
@@ -150,3 +153,39 @@ def test_a_context_that_is_not_there_is_4(alone: CommandLine) -> None:
 def test_names_that_are_paths_are_refused(alone: CommandLine) -> None:
     for name in ("../x", "a/b", ".hidden"):
         assert alone("context", "add", name).code == 7
+
+
+@pytest.mark.parametrize("program", SIDES.values(), ids=list(SIDES))
+def test_the_ends_of_certificates_are_shown(program: Program, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    pair = authority.issue("server")
+    with ServerProcess(program, tmp_path, config=tls_config(pair)) as server:
+        cli = CommandLine(tmp_path, server.url)
+        write(
+            cli,
+            "secure",
+            url=server.url,
+            ca=str(authority.file),
+            cert=str(pair.certificate),
+            key=str(pair.key),
+        )
+        (item,) = cli("context", "validate", "--connect", "--json").ok().json["items"]
+        text = cli("context", "validate", "secure", "--connect").ok().out
+
+    ends = f"{pair.x509.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    assert (item["certificate_ends"], item["server_certificate_ends"]) == (ends, ends)
+    assert item["authorities_end"] == f"{authority.certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    assert f"the server's certificate ends at {ends}" in text
+
+
+def test_a_certificate_that_has_ended_is_wrong(alone: CommandLine, tmp_path: Path) -> None:
+    pair = Authority(tmp_path, "authority").issue("old", shift=timedelta(days=-9000))
+    write(alone, "old", cert=str(pair.certificate), key=str(pair.key))
+    write(alone, "none", cert=str(pair.key), key=str(pair.key))
+
+    ran = alone("context", "validate", "--json")
+    none, old = ran.json["items"]
+
+    assert ran.code == 3
+    assert "its certificate has ended at" in old["error"]
+    assert str(pair.key) in none["error"]

@@ -108,6 +108,12 @@ class Connection:
         """True if the connection comes back by itself after an error, so that reading may go on."""
         return False
 
+    @property
+    def certificate_ends_ns(self) -> int | None:
+        """The end of the server's certificate in ns since 1970 UTC; None if it showed none."""
+        ends = self._stream.peer_certificate_ends
+        return None if ends is None else int(ends) * 1_000_000_000
+
     def new_inbox(self) -> bytes:
         """Return a reply subject that no other client has."""
         return f"{self._options.inbox_prefix}.{os.urandom(11).hex()}".encode()

@@ -1,13 +1,15 @@
-"""The TLS context of a client: whom it trusts, and the certificate that it shows."""
+"""The TLS context of a client: whom it trusts, the certificate that it shows, and how long certificates last."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import TLSFileError
 
 if TYPE_CHECKING:
     import ssl
+
+_SECOND: Final = 1_000_000_000
 
 
 def client_context(
@@ -39,6 +41,21 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def certificates_end_ns(path: str) -> int:
+    """Return when the first certificate of a file ends, or of several the earliest end, in ns since 1970 UTC.
+
+    Raises: TLSFileError for a file without one. Cost: the first call loads the cryptography package.
+    """
+    from cryptography import x509
+
+    try:
+        with open(path, "rb") as file:
+            found = x509.load_pem_x509_certificates(file.read())
+    except (OSError, ValueError) as error:
+        raise TLSFileError(path, error) from error
+    return min(int(each.not_valid_after_utc.timestamp()) for each in found) * _SECOND
 
 
 def _no_password() -> str:

@@ -41,6 +41,17 @@ class SocketStream:
         self._socket.setblocking(False)
         self._selector.register(self._socket, self._events)
 
+    @property
+    def peer_certificate_ends(self) -> float | None:
+        """The seconds since 1970 UTC at which the peer's certificate ends; None if none was verified."""
+        found = None if self._tls is None else self._tls.getpeercert()
+        ends = (found or {}).get("notAfter")
+        if not isinstance(ends, str):
+            return None
+        import ssl  # loaded with the context
+
+        return ssl.cert_time_to_seconds(ends)
+
     def wait(self, timeout: float | None, *, to_write: bool = False) -> tuple[bool, bool]:
         """Wait until the socket is readable or writable; return which. `timeout`: seconds, None: no limit."""
         if self._tls is not None and self._tls.pending():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import stat
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.outcomes import CommandError, ExitCode
+from headrace.cli.values import exact_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.cli.call import Call
-    from headrace.client.contexts import ContextFolder
+    from headrace.client.contexts import ContextFolder, SavedContext
 
 _FIELDS: Final = {
     "server": "url",
@@ -29,6 +33,11 @@ _FIELDS: Final = {
     "description": "description",
 }
 """The fields of a context by the flags that set them."""
+_ENDS: Final = {
+    "certificate_ends": "its certificate",
+    "authorities_end": "a certificate of its authorities",
+    "server_certificate_ends": "the server's certificate",
+}
 _OTHERS: Final = 0o077
 
 
@@ -144,10 +153,13 @@ def validate(call: Call) -> ExitCode | None:
     for name in [call.options.name] if call.options.name else folder.names():
         item: dict[str, Any] = {"name": name, "valid": True}
         try:
-            folder.read(name)
+            item |= _certificates(folder.read(name))
             _warn_of_readers(call, folder, name)
             if call.options.connect:
                 item |= _connected(call, name)
+            ended = [key for key in _ENDS if key in item and item[key] < exact_time(time.time_ns())]
+            if ended:
+                item |= {"valid": False, "error": f"{_ENDS[ended[0]]} has ended at {item[ended[0]]}"}
         except ClientError as error:
             if call.options.name and not folder.path(name).exists():
                 raise
@@ -158,9 +170,33 @@ def validate(call: Call) -> ExitCode | None:
         for item in items:
             where = f", {item['server']}" if "server" in item else ""
             call.out.line(f"{item['name']}: {'right' if item['valid'] else item['error']}{where}")
+            for line in _details(item):
+                call.out.line(f"  {line}")
 
     call.out.listing(items, show)
     return None if all(item["valid"] for item in items) else ExitCode.WRONG
+
+
+def _details(item: dict[str, Any]) -> Iterator[str]:
+    """Yield what is known of a context that was checked: its user, permissions, ends of certificates."""
+    user = item.get("user") or {}
+    if user:
+        yield f"user {user.get('user') or '(none)'}, account {user.get('account')}"
+    for verb, subjects in (user.get("permissions") or {}).items():
+        if isinstance(subjects, dict):
+            for way, named in subjects.items():
+                yield f"{verb}, {way}: {', '.join(named or ())}"
+    for key, text in _ENDS.items():
+        if key in item:
+            yield f"{text} ends at {item[key]}"
+
+
+def _certificates(context: SavedContext) -> dict[str, str]:
+    """Return when the certificates end that a context names. Raises: TLSFileError."""
+    from headrace.client.tls import certificates_end_ns
+
+    files = {"certificate_ends": context.tls_cert_file, "authorities_end": context.tls_ca_file}
+    return {key: exact_time(certificates_end_ns(path)) for key, path in files.items() if path is not None}
 
 
 def _connected(call: Call, name: str) -> dict[str, Any]:
@@ -180,6 +216,9 @@ def _connected(call: Call, name: str) -> dict[str, Any]:
             found["user"] = ask_one(connection, "$SYS.REQ.USER.INFO", timeout=settings.timeout)
         except NoRespondersError:
             pass  # a server without a system account
+        ends = connection.certificate_ends_ns
+        if ends is not None:
+            found["server_certificate_ends"] = exact_time(ends)
     return found
 
 

@@ -142,6 +142,9 @@ ROWS: Final = (
             JsonKey("error", "what is wrong with it"),
             JsonKey("server", "the server that was connected to"),
             JsonKey("user", "who one is there, as `$SYS.REQ.USER.INFO` says it"),
+            JsonKey("certificate_ends", "the end of the certificate that the context shows"),
+            JsonKey("authorities_end", "the earliest end of the authorities' certificates"),
+            JsonKey("server_certificate_ends", "the end of the server's certificate"),
         ),
     ),
 )
