@@ -6,14 +6,14 @@ mistakes never print tracebacks: the edge that catches one of these logs its tex
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import NamedTuple
 
 
 class HeadraceError(Exception):
     """Root of all errors raised on purpose by this package."""
 
 
-class Position(Struct, frozen=True):
+class Position(NamedTuple):
     """A place in a configuration file; line and column count from 1."""
 
     file: str
@@ -24,7 +24,7 @@ class Position(Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class ConfigProblem(Struct, frozen=True):
+class ConfigProblem(NamedTuple):
     """One thing wrong with a configuration, with an optional hint at what was meant.
 
     `is_syntax`: the text itself cannot be read there.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START = """
 import sys
-import headrace.cli, headrace.app as app
+import headrace.cli.msgspec_importing, headrace.app as app
 def report(self):
     print(*sys.modules, flush=True)
     raise SystemExit
@@ -27,7 +27,7 @@ main(["headrace", *sys.argv[1:]])
 """
 
 TYPING_EXTENSIONS = """
-import headrace.cli
+import headrace.cli.msgspec_importing
 import msgspec, typing_extensions
 class Order(typing_extensions.TypedDict):
     number: int

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from headrace.client.address import Credentials, read_credentials_file, read_seed_file
 from headrace.client.errors import CredentialsError, TLSFileError
 from headrace.client.tls import client_context
@@ -47,7 +45,7 @@ class AttachedIdentity:
                 return credentials
         except CredentialsError as error:
             raise StartError(str(error)) from error
-        return replace(credentials, jwt=key.jwt, seed=key.seed)
+        return credentials._replace(jwt=key.jwt, seed=key.seed)
 
 
 def _plain(options: NATSServerOptions, authorization: AuthorizationOptions) -> Credentials | None:

@@ -74,12 +74,10 @@ class Call:
 
         Raises: ClientError.
         """
-        from msgspec.structs import replace
-
         from headrace.client.blocking import connect
 
         settings = self.settings
-        with connect(settings.url, replace(settings.options, **changes)) as connection:
+        with connect(settings.url, settings.options._replace(**changes)) as connection:
             yield connection
 
     @contextmanager
@@ -90,15 +88,13 @@ class Call:
 
         Raises: ClientError if no server can be reached at first.
         """
-        from msgspec.structs import replace
-
         from headrace.client.reconnecting import reconnecting
 
         settings = self.settings
         missing = "" if resumes else "; messages of the time between may be missing"
         with reconnecting(
             settings.url,
-            replace(settings.options, **changes),
+            settings.options._replace(**changes),
             on_loss=lambda error: self.out.warn(f"{error}; connecting again"),
             on_return=lambda: self.out.warn(f"connected again{missing}"),
         ) as connection:
@@ -106,9 +102,9 @@ class Call:
 
     def api(self, connection: Connection) -> JetStreamApi:
         """JetStream's API over a connection, in the domain that the flags say."""
-        from headrace.client.jetstream_api import JetStreamApi
+        from headrace.client.jetstream_api import DEFAULT_PREFIX, JetStreamApi
 
-        return JetStreamApi(connection, self.settings.api_prefix, timeout=self.timeout)
+        return JetStreamApi(connection, self.settings.api_prefix or DEFAULT_PREFIX, timeout=self.timeout)
 
     def progress(self, what: str, unit: str) -> ProgressBars:
         """The progress of long work, for a block; silent with `--no-progress` and `--quiet`."""

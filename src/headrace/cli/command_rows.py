@@ -7,9 +7,7 @@ and the documents of them. Never lives here: rows (`client/rows`), what a comman
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 
 class ValueKind(Enum):
@@ -46,7 +44,7 @@ class ValueKind(Enum):
     SERVICE = "SERVICE"
 
 
-class WordArgument(Struct, frozen=True):
+class WordArgument(NamedTuple):
     """An argument by its place. `count`: "" for one, "?" none or one, "*" any number, "+" at least one."""
 
     name: str
@@ -56,7 +54,7 @@ class WordArgument(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-class WordFlag(Struct, frozen=True):
+class WordFlag(NamedTuple):
     """A flag with its names, the longest first as `--count`; its value is `options.count`.
 
     `kind` None: a switch, False or True. `repeated`: may be given several times, the value is a list, of a
@@ -91,14 +89,14 @@ class JsonForm(Enum):
     LINES = "JSON Lines: an object a line, as they come"
 
 
-class JsonKey(Struct, frozen=True):
+class JsonKey(NamedTuple):
     """A key of what a command prints with `--json`, and its meaning."""
 
     name: str
     meaning: str
 
 
-class CommandRow(Struct, frozen=True, kw_only=True):
+class CommandRow(NamedTuple):
     """A command of the client.
 
     `words`: how it is called, such as ("context", "ls"). `run`: `module:function` of `headrace.cli.client`,

@@ -7,9 +7,7 @@ environment, context, default. Never lives here: connecting (`call`), files of c
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.cli.command_rows import ValueKind, WordFlag
 from headrace.cli.outcomes import CommandError, ExitCode
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.client.address import Credentials
-    from headrace.client.contexts import SavedContext
     from headrace.client.options import ConnectOptions
+    from headrace.client.saved_context import SavedContext
 
 _FLAG, _TEXT, _FILE = WordFlag, ValueKind.TEXT, ValueKind.FILE
 
@@ -63,10 +61,10 @@ OUTPUT_FLAGS: Final = (
 )  # fmt: skip
 """The flags of all commands."""
 
-_TIMEOUT: Final = "5s"
+_TIMEOUT: Final = 5.0
 
 
-class ConnectionSettings(Struct, frozen=True):
+class ConnectionSettings(NamedTuple):
     """The server to connect to, and who to be there, by flags, environment and context.
 
     `timeout` is seconds.
@@ -76,7 +74,8 @@ class ConnectionSettings(Struct, frozen=True):
     options: ConnectOptions
     context: str | None
     """The name of the context that took part, None without one."""
-    api_prefix: str
+    api_prefix: str | None
+    """The beginning of the subjects of JetStream's API, None for the usual one."""
     timeout: float
 
 
@@ -86,12 +85,10 @@ def connection_settings(
     trace: Callable[[str, bytes], None] | None = None,
 ) -> ConnectionSettings:
     """Return the settings of a connection. Raises: CommandError, CredentialsError, TLSFileError."""
-    from headrace.client.contexts import SavedContext, read_context
-    from headrace.client.jetstream_api import DEFAULT_PREFIX
     from headrace.client.options import ConnectOptions
 
     name = _context_name(options)
-    context = SavedContext() if name is None else read_context(name)
+    context = _context(name)
     url = options.server or os.environ.get("NATS_URL") or None
     timeout = timeout_of(options)
     domain = options.js_domain
@@ -110,7 +107,7 @@ def connection_settings(
             trace=trace,
         ),
         context=name,
-        api_prefix=prefix or context.jetstream_api_prefix or DEFAULT_PREFIX,
+        api_prefix=prefix or context.jetstream_api_prefix,
         timeout=timeout,
     )
 
@@ -119,10 +116,13 @@ def timeout_of(options: argparse.Namespace) -> float:
     """Return the seconds to wait for an answer. Raises: CommandError for a variable that is no duration."""
     if options.timeout is not None:
         return float(options.timeout / 1e9)
+    text = os.environ.get("NATS_TIMEOUT")
+    if not text:
+        return _TIMEOUT
     from headrace.cli.values import read_duration
 
     try:
-        return read_duration(os.environ.get("NATS_TIMEOUT") or _TIMEOUT) / 1e9
+        return read_duration(text) / 1e9
     except ValueError as error:
         raise CommandError(f"NATS_TIMEOUT: {error}", ExitCode.WRONG_USE) from None
 
@@ -135,9 +135,19 @@ def _context_name(options: argparse.Namespace) -> str | None:
     name = options.context or os.environ.get("NATS_CONTEXT")
     if name:
         return str(name)
-    from headrace.client.contexts import ContextFolder
+    from headrace.client.saved_context import selected_context
 
-    return ContextFolder().selected()
+    return selected_context()
+
+
+def _context(name: str | None) -> SavedContext:
+    if name is not None:
+        from headrace.client.contexts import read_context
+
+        return read_context(name)
+    from headrace.client.saved_context import SavedContext
+
+    return SavedContext()
 
 
 def _credentials(
@@ -215,7 +225,7 @@ def _password(options: argparse.Namespace, warn: Callable[[str], None]) -> str:
 
 def tls_of(options: argparse.Namespace) -> ssl.SSLContext | None:
     """Return the TLS context of the flags alone; None without them. Raises: CommandError, TLSFileError."""
-    from headrace.client.contexts import SavedContext
+    from headrace.client.saved_context import SavedContext
 
     return _tls(options, SavedContext())
 

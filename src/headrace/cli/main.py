@@ -14,9 +14,7 @@ import signal
 import sys
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 from headrace.cli.names import (
     CLIENT_DROP_IN,
@@ -43,7 +41,7 @@ class CommandGroup(Enum):
     LOOK_AFTER = "Look after"
 
 
-class Command(Struct, frozen=True):
+class Command(NamedTuple):
     """A command: its module has `run(arguments, program) -> int`, which gives the exit code. Where it reads
     its arguments by argparse, `parser(program)` is what does.
     """
@@ -51,27 +49,24 @@ class Command(Struct, frozen=True):
     module: str
     summary: str
 
-    @property
-    def group(self) -> CommandGroup:
-        return CommandGroup.RUN
+    group: CommandGroup = CommandGroup.RUN
 
     def run(self, arguments: Sequence[str], program: str) -> int:
+        import_module("headrace.cli.msgspec_importing")
         code: int = import_module(self.module).run(arguments, program)
         return code
 
 
-class ClientWord(Command, frozen=True):
+class ClientWord(NamedTuple):
     """A word of the client: its module has the rows of its commands, `ROWS` (`command_rows`).
 
     `aliases` are shorter names, those of the tool `nats`.
     """
 
-    place: CommandGroup
+    module: str
+    summary: str
+    group: CommandGroup
     aliases: tuple[str, ...] = ()
-
-    @property
-    def group(self) -> CommandGroup:
-        return self.place
 
     def run(self, arguments: Sequence[str], program: str) -> int:
         from headrace.cli import tree
@@ -85,7 +80,7 @@ _TALK, _LOOK_AFTER = CommandGroup.TALK, CommandGroup.LOOK_AFTER
 
 _DROP_INS: Final = {DROP_IN: "serve", STREAMING_DROP_IN: "streaming"}
 
-COMMANDS: Final[dict[str, Command]] = {
+COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "serve": Command("headrace.cli.serve", "Run the server; takes the flags of nats-server"),
     "reload": Command("headrace.cli.reload", "Have a running server take over its changed configuration"),
     "config": Command("headrace.cli.config", "Check a configuration; what a reload would change"),
@@ -202,7 +197,9 @@ def _be_process(argv: Sequence[str]) -> NoReturn:
         if _is_unread(stream):  # who read it has enough of it: nothing is said of that
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         stream.flush()
-    if is_server:  # its clients are gone, its stores closed, its log written: it need not be taken apart too
+    # A server's clients are gone, its stores closed, its log written, and a client has closed its connection:
+    # they need not be taken apart too.
+    if is_server or _is_client(*argv):
         os._exit(code)
     sys.exit(code)
 
@@ -212,6 +209,12 @@ def _is_server(argv0: str, *arguments: str) -> bool:
     return program_name(argv0) in _DROP_INS or arguments[:1] in [(name,) for name in _DROP_INS.values()]
 
 
+def _is_client(argv0: str, *arguments: str) -> bool:
+    """True if these arguments call a command of the client."""
+    name = arguments[0] if arguments else ""
+    return isinstance(COMMANDS.get(name), ClientWord) or program_name(argv0) == CLIENT_DROP_IN
+
+
 def _is_unread(stream: TextIO) -> bool:
     """True if the stream is a pipe whose reader has gone."""
     poll = select.poll()
@@ -219,14 +222,14 @@ def _is_unread(stream: TextIO) -> bool:
     return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
-def _commands(program: str) -> dict[str, Command]:
+def _commands(program: str) -> dict[str, Command | ClientWord]:
     """The commands of the program under its name: `nats` has those of the client."""
     if program != CLIENT_DROP_IN:
         return COMMANDS
     return {name: command for name, command in COMMANDS.items() if isinstance(command, ClientWord)}
 
 
-def _of_alias(name: str) -> Command | None:
+def _of_alias(name: str) -> ClientWord | None:
     words = (command for command in COMMANDS.values() if isinstance(command, ClientWord))
     return next((word for word in words if name in word.aliases), None)
 

@@ -35,6 +35,7 @@ def version_line(program: str) -> str:
     Shape: `headrace: v0.2.0 (speaks nats-server 2.15.1)`, or `nats-server: v2.15.1`, or
     `nats-streaming-server version 0.25.6, nats-server: v2.15.1`.
     """
+    from headrace.cli import msgspec_importing  # noqa: F401 - the next one imports it
     from headrace.protocol.info import COMPATIBLE_VERSION
 
     if program == STREAMING_DROP_IN:

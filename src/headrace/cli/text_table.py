@@ -6,9 +6,7 @@ Here lives how wide a text is and how it is cut. Never lives here: what is in a 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.cli import values
 from headrace.errors import on_one_line
@@ -35,7 +33,7 @@ class ColumnKind(Enum):
     """Times in ns since 1970 UTC."""
 
 
-class TextColumn(Struct, frozen=True):
+class TextColumn(NamedTuple):
     """A column: its heading, the kind of its values, and whether it may be cut where there is no room."""
 
     heading: str

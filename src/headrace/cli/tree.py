@@ -195,6 +195,13 @@ def shared_flags(row: CommandRow) -> tuple[WordFlag, ...]:
     return tuple(flag for flag in shared if flag.names[0] not in own)
 
 
+class _PlainFormatter(argparse.HelpFormatter):
+    """A formatter that argparse makes for each flag. Asking the terminal for its width would load shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=100)
+
+
 class _RowParser(argparse.ArgumentParser):
     """A parser to which `-15m` and `-1` are values: no flag begins with a digit."""
 
@@ -209,7 +216,11 @@ class _RowParser(argparse.ArgumentParser):
 def parser_of(row: CommandRow, program: str, *, is_nats: bool = False) -> argparse.ArgumentParser:
     """Return the parser of a command; it raises ArgumentError for what the row does not allow."""
     parser = _RowParser(
-        prog=f"{program} {row.name}", description=row.summary, allow_abbrev=False, add_help=False
+        prog=f"{program} {row.name}",
+        description=row.summary,
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=_PlainFormatter,
     )
     for argument in row.arguments:
         _add_argument(parser, argument)

@@ -7,29 +7,26 @@ and how a nonce is signed, is `headrace.protocol.user_seeds`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
-
-from msgspec import Struct
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace import limits
 from headrace.client.errors import AddressError, CredentialsError
-from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DEFAULT_URL: Final = f"nats://127.0.0.1:{limits.DEFAULT_PORT}"
 _SCHEMES: Final = ("nats", "tls")
+_SIMPLE: Final = r"(?:(nats|tls)://)?([a-z0-9.-]+)(?::([0-9]{1,5}))?"
+"""A URL without anything special, which is read without the modules for others."""
 
 
-class Credentials(Discreet, frozen=True):
+class Credentials(NamedTuple):
     """The credentials that CONNECT carries; if all are None, none are sent.
 
     `seed` is a user's private nkey, with which the server's nonce is signed; `jwt` says who that user is.
     """
-
-    HIDDEN = frozenset({"password", "token", "jwt", "seed"})
 
     user: str | None = None
     password: str | None = None
@@ -37,11 +34,14 @@ class Credentials(Discreet, frozen=True):
     jwt: str | None = None
     seed: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r})"  # the rest is secret
+
     def __bool__(self) -> bool:
         return self.user is not None or self.token is not None or self.seed is not None
 
 
-class ServerAddress(Struct, frozen=True):
+class ServerAddress(NamedTuple):
     """One server; its text form never shows the credentials."""
 
     host: str
@@ -56,15 +56,21 @@ class ServerAddress(Struct, frozen=True):
 
 def parse_address(url: str) -> ServerAddress:
     """One URL. Raises: AddressError naming what is wrong (never repeating a password)."""
+    simple = re.fullmatch(_SIMPLE, url)
+    if simple is not None and int(simple[3] or 0) < 1 << 16:
+        scheme, host, digits = simple.groups()
+        return ServerAddress(host, int(digits or limits.DEFAULT_PORT), scheme == "tls")
+    from urllib.parse import unquote, urlsplit
+
     full = url.strip() if "://" in url else f"nats://{url.strip()}"
     try:
         parts = urlsplit(full)
-        host, port = parts.hostname, parts.port
+        name, port = parts.hostname, parts.port
     except ValueError as error:
         raise AddressError(f"a server URL has a bad host or port: {_without_userinfo(full)}") from error
     if parts.scheme not in _SCHEMES:
         raise AddressError(f"scheme {parts.scheme!r} of a server URL is not one of {', '.join(_SCHEMES)}")
-    if not host:
+    if not name:
         raise AddressError(f"a server URL has no host: {_without_userinfo(full)}")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise AddressError(f"a server URL ends after the port: {_without_userinfo(full)}")
@@ -76,7 +82,7 @@ def parse_address(url: str) -> ServerAddress:
     else:
         credentials = Credentials(user=user, password=unquote(parts.password))
     return ServerAddress(
-        host, limits.DEFAULT_PORT if port is None else port, parts.scheme == "tls", credentials
+        name, limits.DEFAULT_PORT if port is None else port, parts.scheme == "tls", credentials
     )
 
 

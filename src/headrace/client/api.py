@@ -14,9 +14,7 @@ Never lives here: one question and its answer (`jetstream_api`), reading (`consu
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.client.errors import JetStreamMissingError
 from headrace.client.headers import STATUS, Headers, parse_headers
@@ -39,15 +37,15 @@ _OWN_HEADERS: Final = frozenset(
 """Headers that a direct get adds to those of the message."""
 
 
-class StreamMessage(Struct, frozen=True):
+class StreamMessage(NamedTuple):
     """A stored message. `time_ns` is ns since 1970 UTC; `header_bytes` the size of the block of headers."""
 
     subject: str
     sequence: int
     time_ns: int
     data: bytes
-    headers: Headers = field(default_factory=dict)
-    header_bytes: int = 0
+    headers: Headers
+    header_bytes: int
 
 
 class JetStreamAssets:
@@ -276,4 +274,4 @@ def stored_message(headers: Headers, data: bytes) -> StreamMessage:
             raise JetStreamMissingError(404, 10037, "no message found") from None
         raise ProtocolError(f"not the answer of a direct get: {error!r}") from error
     kept = {name: values for name, values in headers.items() if name not in _OWN_HEADERS}
-    return StreamMessage(subject, sequence, time_ns, data, kept)
+    return StreamMessage(subject, sequence, time_ns, data, kept, 0)

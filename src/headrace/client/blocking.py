@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final, Self
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from headrace.client.codec import MessageBatch, encode_sub, encode_unsub
 from headrace.client.errors import (
@@ -49,13 +47,13 @@ DEFAULT_TIMEOUT: Final = 10.0
 _NO_RESPONDERS: Final = "503"
 
 
-class ReceivedMessage(Struct, frozen=True):
+class ReceivedMessage(NamedTuple):
     """One message, for people; programs that want speed read the columns of `receive` instead."""
 
     subject: str
     data: bytes
-    reply: str | None = None
-    headers: Headers = field(default_factory=dict)
+    reply: str | None
+    headers: Headers
 
 
 def connect(url: str | None = None, options: ConnectOptions | None = None) -> Connection:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine.frames import Payload, cut_messages
 from headrace.errors import ProtocolError
@@ -60,7 +58,7 @@ class Op(enum.Enum):
 _OPS: Final = {op.value: op for op in Op}
 
 
-class Control(Struct, frozen=True):
+class Control(NamedTuple):
     """One operation without a message; `argument` is the JSON of INFO or the unquoted text of -ERR."""
 
     op: Op

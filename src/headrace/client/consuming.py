@@ -17,8 +17,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec import Struct, field
-
 from headrace.client.errors import (
     ClientError,
     ClientTimeoutError,
@@ -82,7 +80,7 @@ def delivery_facts(reply: bytes) -> DeliveryFacts:
         raise ProtocolError(f"not the reply subject of a consumer: {reply!r}") from error
 
 
-class ConsumedMessage(Struct):
+class ConsumedMessage(NamedTuple):
     """A message of a consumer; it is delivered again unless it is acknowledged in time.
 
     `stream`, `sequence` and the like are in `delivery`.
@@ -91,10 +89,10 @@ class ConsumedMessage(Struct):
     subject: str
     data: bytes
     delivery: DeliveryFacts
-    headers: Headers = field(default_factory=dict)
-    header_bytes: int = 0
-    reply: bytes = b""
-    connection: Connection | None = None
+    headers: Headers
+    header_bytes: int
+    reply: bytes
+    connection: Connection
 
     def ack(self, *, timeout: float | None = None) -> None:
         """Acknowledge: it is done. With `timeout` (seconds) the server's answer is waited for.
@@ -103,7 +101,7 @@ class ConsumedMessage(Struct):
         """
         if timeout is None:
             self._say(b"+ACK")
-        elif self.connection is not None:
+        else:
             self.connection.request(self.reply, b"+ACK", timeout=timeout)
 
     def nak(self, delay_ns: int | None = None) -> None:
@@ -119,8 +117,7 @@ class ConsumedMessage(Struct):
         self._say(b"+WPI")
 
     def _say(self, word: bytes) -> None:
-        if self.connection is not None:
-            self.connection.publish(self.reply, word)
+        self.connection.publish(self.reply, word)
 
 
 class PullConsumer:

@@ -14,8 +14,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, field
-
 from headrace.client.address import (
     Credentials,
     credentials_of,
@@ -24,6 +22,7 @@ from headrace.client.address import (
     seed_of,
 )
 from headrace.client.errors import ContextMissingError, CredentialsError
+from headrace.client.saved_context import SavedContext, context_root, line_of, selected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,28 +37,13 @@ SECRETS: Final = ("password", "token", "user_jwt", "user_seed")
 _BASE64: Final = "base64"
 
 
-class SavedContext(Struct, frozen=True):
-    """The settings of one context; None for each that it does not have."""
-
-    url: str | None = None
-    credentials: Credentials = field(default_factory=Credentials)
-    tls_ca_file: str | None = None
-    tls_cert_file: str | None = None
-    tls_key_file: str | None = None
-    tls_first: bool = False
-    jetstream_domain: str | None = None
-    jetstream_api_prefix: str | None = None
-    inbox_prefix: str | None = None
-
-
 class ContextFolder:
     """The contexts of a user. Raises, from every method: CredentialsError naming the file and the mistake."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         env = os.environ if environment is None else environment
         self._environment = env
-        config = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or Path.home()) / ".config")
-        self._root = config / "nats"
+        self._root = Path(context_root(env))
         self.folder = self._root / "context"
         """The directory that the files are in."""
 
@@ -114,11 +98,11 @@ class ContextFolder:
 
     def selected(self) -> str | None:
         """Return the name of the selected context, None without one."""
-        return self._line("context.txt")
+        return selected_context(self._environment)
 
     def previous(self) -> str | None:
         """Return the name of the context that was selected before, None without one."""
-        return self._line("previous-context.txt")
+        return line_of(str(self._root / "previous-context.txt"))
 
     def select(self, name: str | None) -> None:
         """Select a context, or none. Raises: ContextMissingError."""
@@ -131,15 +115,6 @@ class ContextFolder:
             (self._root / "context.txt").unlink(missing_ok=True)
         else:
             self._write(self._root / "context.txt", name)
-
-    def _line(self, name: str) -> str | None:
-        path = self._root / name
-        try:
-            return path.read_text(encoding="utf-8").strip() or None
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CredentialsError(f"cannot read {path}: {error}") from error
 
     def _write(self, path: Path, text: str) -> None:
         fresh = path.with_name(f".{path.name}.{os.getpid()}")

@@ -11,8 +11,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec import Struct
-
 from headrace.client.errors import (
     JetStreamError,
     JetStreamExistsError,
@@ -51,7 +49,7 @@ _PAGE: Final = 4096  # ids asked for at once; without payloads they are some 200
 _INACTIVE_NS: Final = 30_000_000_000
 
 
-class StreamFacts(Struct, frozen=True):
+class StreamFacts(NamedTuple):
     """The settings of a stream that a writer needs.
 
     Sizes are bytes, times ns since 1970 UTC; -1: no limit.

@@ -13,9 +13,7 @@ message that says so. Source: ADR-8 of the NATS architecture, checked against na
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.client.api import JetStreamAssets
 from headrace.client.consuming import OrderedMessages
@@ -45,7 +43,7 @@ class KeyNameError(ClientError, ValueError):
     """A name of a bucket or key that cannot be one."""
 
 
-class KeyValueEntry(Struct, frozen=True):
+class KeyValueEntry(NamedTuple):
     """A revision of a key: its value, or that it was removed.
 
     `operation` is "PUT", "DEL" or "PURGE"; `created_ns` is ns since 1970 UTC; `pending` is how many entries

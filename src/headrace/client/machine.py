@@ -22,8 +22,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from headrace.client.codec import (
     PING,
     PONG,
@@ -73,30 +71,61 @@ class ConnectionPhase(Enum):
     CLOSED = "closed"
 
 
-class UpgradeToTLS(Struct, frozen=True):
+class _PlainEvent:
+    """An event; two of one kind that say the same are equal."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._said() == other._said()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._said()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._said()))})"
+
+    def _said(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+
+class UpgradeToTLS(_PlainEvent):
     """The owner must shake hands over TLS now and call `secured`. No byte is read or written before."""
 
+    __slots__ = ()
 
-class ConnectionOpened(Struct, frozen=True):
+
+class ConnectionOpened(_PlainEvent):
     """The server has taken CONNECT."""
 
+    __slots__ = ()
 
-class InfoChanged(Struct, frozen=True):
+
+class InfoChanged(_PlainEvent):
     """An open connection was told another INFO."""
 
-    info: ServerFacts
+    __slots__ = ("info",)
+
+    def __init__(self, info: ServerFacts) -> None:
+        self.info = info
 
 
-class ErrorReported(Struct, frozen=True):
+class ErrorReported(_PlainEvent):
     """The server said -ERR on an open connection. If it is fatal, the server closes behind it."""
 
-    error: ServerError
+    __slots__ = ("error",)
+
+    def __init__(self, error: ServerError) -> None:
+        self.error = error
 
 
-class ConnectionClosed(Struct, frozen=True):
+class ConnectionClosed(_PlainEvent):
     """The connection is over, because of this; the owner closes its transport."""
 
-    error: ClientError
+    __slots__ = ("error",)
+
+    def __init__(self, error: ClientError) -> None:
+        self.error = error
 
 
 Event = UpgradeToTLS | ConnectionOpened | InfoChanged | ErrorReported | ConnectionClosed

@@ -19,9 +19,7 @@ import re
 import time
 from base64 import urlsafe_b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from headrace.client.api import JetStreamAssets
 from headrace.client.consuming import OrderedMessages
@@ -61,7 +59,7 @@ class ObjectMissingError(JetStreamMissingError):
         super().__init__(404, 10037, f"bucket {bucket} has no object {name!r}")
 
 
-class BucketObject(Struct, frozen=True):
+class BucketObject(NamedTuple):
     """The facts of an object. `size` is bytes, `modified_ns` ns since 1970 UTC.
 
     `link`: the bucket and the object ("" for a whole bucket) that it leads to, None for an object of its own.
@@ -74,9 +72,9 @@ class BucketObject(Struct, frozen=True):
     chunks: int
     digest: str
     modified_ns: int
-    description: str = ""
-    headers: dict[str, list[str]] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
+    description: str
+    headers: dict[str, list[str]]
+    metadata: dict[str, str]
     chunk_size: int = CHUNK_SIZE
     is_deleted: bool = False
     link: tuple[str, str] | None = None
@@ -281,10 +279,8 @@ class ObjectBucket:
 
     def delete(self, name: str) -> None:
         """Remove an object; what says so stays. Raises: ObjectMissingError."""
-        from msgspec.structs import replace
-
         facts = self.facts(name)
-        self._write_facts(replace(facts, is_deleted=True, size=0, chunks=0, digest=""))
+        self._write_facts(facts._replace(is_deleted=True, size=0, chunks=0, digest=""))
         self._purge_chunks(facts.nuid)
 
     def add_link(self, name: str, target: str, *, bucket: str = "") -> BucketObject:
@@ -298,6 +294,9 @@ class ObjectBucket:
             chunks=0,
             digest="",
             modified_ns=time.time_ns(),
+            description="",
+            headers={},
+            metadata={},
             link=(bucket or self.bucket, target),
         )
         self._write_facts(facts)

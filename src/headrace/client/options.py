@@ -6,9 +6,7 @@ Values only: nothing is connected here. The environment variables are those of t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.client.address import (
     DEFAULT_URL,
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class ConnectOptions(Struct, frozen=True):
+class ConnectOptions(NamedTuple):
     """The options of a connection. Durations are in seconds.
 
     `credentials` win over those in the URL, which win over NATS_USER, NATS_PASSWORD, NATS_TOKEN and

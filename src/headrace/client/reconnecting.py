@@ -198,14 +198,12 @@ class ReconnectingConnection(Connection):
 
     def _known_addresses(self) -> tuple[ServerAddress, ...]:
         """Return the addresses given, and those of the cluster that the last server told."""
-        from msgspec.structs import replace
-
         from headrace.client.address import parse_address
 
         told = []
         for url in self._machine.info.connect_urls:
             try:
-                told.append(replace(parse_address(url), credentials=self._addresses[0].credentials))
+                told.append(parse_address(url)._replace(credentials=self._addresses[0].credentials))
             except AddressError:  # a server may tell what it likes
                 continue
         known = {(address.host, address.port) for address in self._addresses}

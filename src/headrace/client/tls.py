@@ -1,4 +1,4 @@
-"""The TLS context of a client: whom it trusts, the certificate that it shows, and how long certificates last."""
+"""The TLS context of a client: whom it trusts, what it shows, and how long certificates are good."""
 
 from __future__ import annotations
 

@@ -105,6 +105,8 @@ class SocketStream:
 
 def open_stream(host: str, port: int, timeout: float) -> SocketStream:
     """Connect over TCP. Raises: OSError, TimeoutError."""
-    sock = socket.create_connection((host, port), timeout)
+    # As bytes the system is given it as it is: a text is first looked at as the name of another script.
+    name = host.encode() if host.isascii() else host
+    sock = socket.create_connection((name, port), timeout)  # type: ignore[arg-type]  # bytes are fine
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return SocketStream(sock)

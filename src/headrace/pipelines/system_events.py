@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from headrace.client.blocking import connect
 from headrace.client.errors import ClientTimeoutError, NoRespondersError, ServerError
 from headrace.errors import ConfigError, ConfigProblem
@@ -38,7 +36,7 @@ def _check_source(spec: Spec, source: Source) -> None:
     settings = read_options({**spec.nats, **source.options})
     if not any(subject.startswith(_EVENTS) for subject in settings.subjects):
         return
-    chosen = replace(settings.connect_options(), timeout=_TIMEOUT)
+    chosen = settings.connect_options()._replace(timeout=_TIMEOUT)
     with connect(settings.url, chosen) as connection:
         try:
             connection.request(_PING, timeout=_TIMEOUT)

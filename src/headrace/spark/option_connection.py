@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.address import Credentials, parse_addresses, read_credentials_file, read_seed_file
-from headrace.client.contexts import SavedContext, read_context
+from headrace.client.contexts import read_context
 from headrace.client.errors import AddressError, CredentialsError, TLSFileError
+from headrace.client.saved_context import SavedContext
 from headrace.client.tls import client_context
 from headrace.spark.errors import OptionError
 from headrace.spark.option_entry import Option, read_boolean

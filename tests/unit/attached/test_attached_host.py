@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from msgspec.structs import replace
 from scripted_server import Keeper, Peer, ScriptedServer, scenario, until
 
 from harness.certificates import Authority
@@ -41,7 +40,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def remote(service: Keeper, url: str, **options: object) -> RemoteHost:
     login = Login(
-        replace(OPTIONS, **options),  # type: ignore[arg-type]
+        OPTIONS._replace(**options),  # type: ignore[arg-type]
         AttachedIdentity(NATSServerOptions(url), AuthorizationOptions()),
         Credentials(user="u", password="p"),
     )

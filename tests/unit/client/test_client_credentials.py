@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.client.address import Credentials, parse_address, read_credentials_file, read_seed_file
-from headrace.client.contexts import SavedContext, read_context
+from headrace.client.contexts import read_context
 from headrace.client.errors import CredentialsError
 from headrace.client.machine import connect_fields
 from headrace.client.options import ConnectOptions, resolve_credentials
+from headrace.client.saved_context import SavedContext
 from headrace.client.server_info import ServerFacts
 from headrace.protocol.nkeys import verify_signature
 

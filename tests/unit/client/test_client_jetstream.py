@@ -80,7 +80,8 @@ class Script:
         answer = next(answer for part, answer in self.answers.items() if part in subject)
         if isinstance(answer, Exception):
             raise answer
-        return ReceivedMessage("r", answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        return ReceivedMessage("r", body, None, {})
 
     def new_inbox(self) -> bytes:
         return b"_INBOX.1"

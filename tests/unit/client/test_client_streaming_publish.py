@@ -26,7 +26,7 @@ class Line:
     def request(self, subject: str, data: bytes, *, timeout: float) -> ReceivedMessage:
         self.requests.append(ConnectRequest.decode(data))
         return ReceivedMessage(
-            subject, ConnectResponse(pub_prefix=b"_STAN.pub", close_requests=b"_STAN.c").encode()
+            subject, ConnectResponse(pub_prefix=b"_STAN.pub", close_requests=b"_STAN.c").encode(), None, {}
         )
 
 

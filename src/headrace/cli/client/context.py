@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.cli.call import Call
-    from headrace.client.contexts import ContextFolder, SavedContext
+    from headrace.client.contexts import ContextFolder
+    from headrace.client.saved_context import SavedContext
 
 _FIELDS: Final = {
     "server": "url",

@@ -75,7 +75,7 @@ def _show(call: Call, answer: ReceivedMessage, took_ns: int) -> bool:
         if end.reason:
             call.out.warn(f"the command failed: {end.reason}")
             return False
-        answer = type(answer)(answer.subject, end.output, answer.reply, answer.headers)
+        answer = answer._replace(data=end.output)
     document = message_document(
         answer.subject, answer.data, reply=answer.reply, headers=answer.headers, received_ns=time.time_ns()
     )
