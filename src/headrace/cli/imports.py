@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.errors import on_one_line
 from headrace.importing.findings import ImportOutcome
@@ -73,7 +73,7 @@ class ImportCommand(Struct, Generic[R], frozen=True):
             print(json.dumps(self.document(report), indent=2))
         else:
             self.describe(report, options.all)
-        return EXIT_DAMAGED if report.is_damaged else 0
+        return ExitCode.WRONG if report.is_damaged else 0
 
 
 def _show(meter: ProgressBars, total: int, progress: ImportProgress) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.backup.manifest import BackupError
 from headrace.cli.bucket_restore import moment_of, restore
 from headrace.cli.bucket_source import add_bucket, check_alone
-from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 
@@ -152,7 +152,7 @@ def _verify(options: argparse.Namespace) -> int:
         f"backup {name} of {manifest.created}: {len(manifest.logs):,} logs, {parts:,} segments, "
         f"{len(wrong):,} wrong"
     )
-    return EXIT_DAMAGED if wrong else 0
+    return ExitCode.WRONG if wrong else 0
 
 
 def _restore(options: argparse.Namespace) -> int:

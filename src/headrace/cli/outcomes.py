@@ -57,10 +57,6 @@ KINDS: Final = {
 }
 """The names of codes in errors that are JSON."""
 
-EXIT_FAILURE: Final = ExitCode.FAILED
-EXIT_DAMAGED: Final = ExitCode.WRONG
-EXIT_INTERRUPTED: Final = ExitCode.INTERRUPTED
-
 
 class CommandError(HeadraceError):
     """A command that ends with a certain exit code; the text is one line."""
@@ -125,17 +121,7 @@ def exit_code(name: str, call: Callable[[], int], *, again: str = "") -> int:
         raise
     except (HeadraceError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return ExitCode.FAILED
+        return error.exit_code if isinstance(error, CommandError) else ExitCode.FAILED
     except KeyboardInterrupt:
         print(f"{name}: interrupted{'; ' if again else ''}{again}", file=sys.stderr)
         return ExitCode.INTERRUPTED
-
-
-def confirmed(force: bool, question: str) -> bool:
-    """Ask on the terminal; return True for yes, or if `force` is set. Without a terminal: False."""
-    if force:
-        return True
-    if not sys.stdin.isatty():
-        print(f"{question} Say so with --force.", file=sys.stderr)
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli.ending import Ending
-from headrace.cli.outcomes import EXIT_FAILURE, exit_code
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _carried_out(options: argparse.Namespace) -> int:
     except ImportError as error:
         what = f"{options.command_name}: {error}; install its packages: pip install 'headrace[spark]'"
         print(what, file=sys.stderr)
-        return EXIT_FAILURE
+        return ExitCode.FAILED
     except ConfigError as error:
         print(error, file=sys.stderr)
         return EXIT_WRONG
@@ -141,7 +141,7 @@ def _run(options: argparse.Namespace) -> int:
         good = ending.run(
             lambda: run_pipeline(spec, wishes, display, ending.stop, on_watch=ending.heeded.set), end_jvm
         )
-        return EXIT_FAILURE if not good else ending.code or 0
+        return ExitCode.FAILED if not good else ending.code or 0
 
 
 def _check(options: argparse.Namespace) -> int:

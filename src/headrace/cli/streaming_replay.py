@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli import streaming_access as access
-from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.cli.streaming_source import shown
 from headrace.protocol.documents import name_of
 from headrace.protocol.durations import parse_duration
@@ -110,7 +110,7 @@ def _replay(options: argparse.Namespace) -> int:
     for channel, ranges in sorted(damaged.items()):
         listed = ", ".join(f"{a} to {b}" if b > a else str(a) for a, b in ranges)
         print(f"{shown(channel)}: damaged and left out: {listed}", file=sys.stderr)
-    return EXIT_DAMAGED if damaged else 0
+    return ExitCode.WRONG if damaged else 0
 
 
 def _raw(batch: ReplayBatch, row: int) -> bytes:

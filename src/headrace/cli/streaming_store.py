@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
 from headrace.cli.bucket_source import add_bucket, bucket_of, check_alone
-from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
+from headrace.cli.confirm import confirm
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.documents import raw_name
 from headrace.protocol.rfc3339 import parse_time
@@ -179,7 +180,7 @@ def _report(options: argparse.Namespace) -> int:
     else:
         for one in found:
             _print_channel(one)
-    return EXIT_DAMAGED if any(one.damaged for one in found) else 0
+    return ExitCode.WRONG if any(one.damaged for one in found) else 0
 
 
 def _found(options: argparse.Namespace, *, check: bool = False) -> list[ListedChannel]:
@@ -286,8 +287,7 @@ def _purge(options: argparse.Namespace) -> int:
         return _purge_running(options)
     with source.opened(options.dir, access.cipher_of(options)) as store:
         names = _chosen(store, options.channel)
-        if not confirmed(options.force, f"Remove messages of {_listed(names)}?"):
-            return EXIT_FAILURE
+        confirm(f"Remove messages of {_listed(names)}", force=options.force)
         for name in names:
             log = store.open(name)
             up_to = options.before
@@ -304,8 +304,7 @@ def _purge_running(options: argparse.Namespace) -> int:
     with access.connected(options) as connection:
         admin = StreamingAdmin(connection, options.cluster_id)
         names = _chosen_running(admin.channels(), options.channel)
-        if not confirmed(options.force, f"Remove messages of {_listed(list(names))}?"):
-            return EXIT_FAILURE
+        confirm(f"Remove messages of {_listed(list(names))}", force=options.force)
         for name, one in names.items():
             count, left = admin.purge(
                 one.name,
@@ -331,8 +330,7 @@ def _remove(options: argparse.Namespace) -> int:
         state = load_state(store)
         lost = {key: sub for key, sub in state.subscriptions.items() if sub.channel in names}
         with_them = f" and {len(lost)} subscriptions" if lost else ""
-        if not confirmed(options.force, f"Remove {_listed(names)}{with_them}?"):
-            return EXIT_FAILURE
+        confirm(f"Remove {_listed(names)}{with_them}", force=options.force)
         gone = set(names).intersection(state.channels)
         if lost or gone:
             # First, so that a crash in between leaves nothing said of a channel that is gone.
@@ -351,8 +349,7 @@ def _remove_running(options: argparse.Namespace) -> int:
         names = _chosen_running(admin.channels(), options.channel)
         count = sum(one.subs_count for one in names.values())
         with_them = f" and {count} subscriptions" if count else ""
-        if not confirmed(options.force, f"Remove {_listed(list(names))}{with_them}?"):
-            return EXIT_FAILURE
+        confirm(f"Remove {_listed(list(names))}{with_them}", force=options.force)
         for name, one in names.items():
             _print_removed(name, admin.delete(one.name)[1])
     return 0

@@ -19,7 +19,8 @@ from msgspec import to_builtins
 from headrace.cli import jetstream_source as streams
 from headrace.cli import streaming_access as access
 from headrace.cli.bucket_source import add_bucket, check_alone
-from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, confirmed, exit_code
+from headrace.cli.confirm import confirm
+from headrace.cli.outcomes import ExitCode, exit_code
 from headrace.cli.progress import ProgressBars
 from headrace.cli.streaming_source import shown
 from headrace.conf.literals import meaning
@@ -49,7 +50,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         return exit_code(name, lambda: options.action(options))
     except ImportError as error:
         print(f"{name}: it needs the package {error.name}: pip install 'headrace[tables]'", file=sys.stderr)
-        return EXIT_FAILURE
+        return ExitCode.FAILED
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -336,7 +337,7 @@ def _verify(options: argparse.Namespace) -> int:
         if not found:
             print(f"{table.store.location}: {manifest.rows:,} rows in {len(manifest.files)} files, all well")
         is_bad |= bool(found)
-    return EXIT_DAMAGED if is_bad else 0
+    return ExitCode.WRONG if is_bad else 0
 
 
 # -- changing
@@ -388,8 +389,7 @@ def _erase(options: argparse.Namespace) -> int:
     (table,) = tables
     ranges = add_ranges((), tuple(options.sequences))
     where = table.store.location
-    if not confirmed(options.force, f"Erase sequences {ranges_text(ranges)} of {where} for good?"):
-        return EXIT_FAILURE
+    confirm(f"Erase sequences {ranges_text(ranges)} of {where} for good", force=options.force)
     with table.writing() as writer:
         count = remove_rows(writer, ranges)
     print(f"{where}: {count:,} rows erased")

@@ -11,7 +11,7 @@ from time import sleep
 from typing import TYPE_CHECKING
 
 from headrace.cli.archive_sources import opened_sources
-from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE
+from headrace.cli.outcomes import ExitCode
 from headrace.cli.progress import ProgressBars
 from headrace.cli.streaming_source import shown
 from headrace.cli.tables import limits_of, ranges_text, register
@@ -54,10 +54,10 @@ def _round(options: argparse.Namespace) -> int:
                 report = _archived(options, one, kind)
             except HeadraceError as error:
                 print(f"{_name(one.stream, kind)}: {error}", file=sys.stderr)
-                code = EXIT_FAILURE
+                code = ExitCode.FAILED
                 continue
             if (report.missed or report.damaged) and code == 0:
-                code = EXIT_DAMAGED
+                code = ExitCode.WRONG
     return code
 
 

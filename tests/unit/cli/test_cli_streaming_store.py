@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -286,23 +287,30 @@ def test_nothing_is_removed_unasked(
     before = channels_of(directory)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
 
-    assert streaming(command, ">") == 1
+    assert streaming(command, ">") == 2
 
-    assert capsys.readouterr().err.endswith("Say so with --force.\n")
+    assert capsys.readouterr().err.endswith("nothing was done: say --force\n")
     assert channels_of(directory) == before
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("Yes", 0), ("", 1), ("no", 1)])
+@pytest.mark.parametrize("answer", ["y", "Yes", "", "no"])
 def test_terminal_is_asked(
-    answer: str, code: int, streaming: Streaming, directory: Path, monkeypatch: pytest.MonkeyPatch
+    answer: str,
+    streaming: Streaming,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    questions: list[str] = []
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda question: questions.append(question) or answer)
+    code = 0 if answer.lower() in ("y", "yes") else 2
+    terminal = io.StringIO(f"{answer}\n")
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("CI", raising=False)
 
     assert streaming("rm", "orders.new") == code
 
-    assert questions == ["Remove orders.new and 3 subscriptions? [y/N] "]
+    assert "Remove orders.new and 3 subscriptions; go on? [y/N] " in capsys.readouterr().err
     assert ("orders.new" in channels_of(directory)) is bool(code)
 
 

@@ -119,8 +119,8 @@ def test_compact_vacuum_and_erase(store: Path, out: Path, capsys: pytest.Capture
     assert not list(replaced.iterdir())
 
     capsys.readouterr()
-    assert tables("erase", table, "3", "5-7") == 1
-    assert "Say so with --force" in capsys.readouterr().err
+    assert tables("erase", table, "3", "5-7") == 2
+    assert "nothing was done: say --force" in capsys.readouterr().err
     assert tables("erase", table, "3", "5-7", "--force") == 0
     assert "4 rows erased" in capsys.readouterr().out
     assert rows_of(table) == [n for n in range(1, 23) if n not in (3, 5, 6, 7)]
