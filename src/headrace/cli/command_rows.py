@@ -50,7 +50,7 @@ class WordArgument(NamedTuple):
     name: str
     help: str
     kind: ValueKind = ValueKind.TEXT
-    count: str = ""
+    count: str = ""  # type: ignore[assignment]  # nobody counts what is in the tuple
     choices: tuple[str, ...] = ()
 
 

@@ -74,10 +74,10 @@ class ConnectionPhase(Enum):
 class _PlainEvent:
     """An event; two of one kind that say the same are equal."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._said() == other._said()  # type: ignore[attr-defined]
+        return isinstance(other, _PlainEvent) and type(self) is type(other) and self._said() == other._said()
 
     def __hash__(self) -> int:
         return hash((type(self), self._said()))
