@@ -1,22 +1,27 @@
-"""`headrace completion`: a script by which a shell completes commands, flags and files.
+"""`headrace completion`: a script by which a shell completes commands, flags, files and names.
 
-Here lives how all commands become one parser; shtab makes the scripts of it. They have everything in them: a
-shell that completes starts no Headrace. Never lives here: what commands and flags there are. Each parser is
-that of its command, and the flags of servers come from their tables (`flags`).
+Here lives how all commands become one parser; shtab makes the scripts of it. All is in them but live names,
+such as those of streams, for which a shell calls `headrace --complete` (`live_names`). Never lives here: what
+commands and flags there are. Each parser is that of its command, and the flags of servers come from their
+tables (`flags`).
 
-Exit codes: 0 done, 2 wrong use.
+Exit codes: 0 done, 1 failed, 2 wrong use, 10 there is another file where the link should be.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli import flags, jetstream, streaming
 from headrace.cli.arguments import FlagKind
-from headrace.cli.names import PROGRAM
+from headrace.cli.live_names import LIVE
+from headrace.cli.names import CLIENT_DROP_IN, PROGRAM
+from headrace.cli.outcomes import CommandError, ExitCode, exit_code
 from headrace.cli.tree import parser_of, rows_of
 
 if TYPE_CHECKING:
@@ -48,7 +53,13 @@ _FILES: Final = frozenset(("file", "location", "log", "out", "source", "spec", "
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Print the script of a shell; gives the exit code."""
-    shell = parser(program).parse_args(arguments).shell
+    options = parser(program).parse_args(arguments)
+    if options.link is not None:
+        return exit_code(f"{program} completion", lambda: _link(options.link))
+    shell = options.shell
+    if shell is None:
+        print(f"{program} completion: give a shell or --link", file=sys.stderr)
+        return ExitCode.WRONG_USE
     import shtab
 
     whole = _whole()
@@ -66,8 +77,36 @@ def parser(program: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("shell", choices=SHELLS, help="for which shell")
+    made.add_argument("shell", choices=SHELLS, nargs="?", help="for which shell")
+    made.add_argument(
+        "--link",
+        type=Path,
+        metavar="FILE",
+        help=f"make a link instead: a program named {CLIENT_DROP_IN} takes the commands of the client",
+    )
     return made
+
+
+def _link(path: Path) -> int:
+    """Make a link to this program. Nothing is ever replaced. Raises: CommandError, OSError."""
+    program = Path(sys.argv[0]).resolve()
+    if program.stem != PROGRAM:
+        found = shutil.which(PROGRAM)
+        if found is None:
+            raise CommandError(f"no program {PROGRAM} on the PATH")
+        program = Path(found).resolve()
+    if path.name != CLIENT_DROP_IN:
+        raise CommandError(f"the link has to be called {CLIENT_DROP_IN}, not {path.name}", ExitCode.WRONG_USE)
+    if path.is_symlink() and path.resolve() == program:
+        print(f"{path} is there already")
+        return ExitCode.DONE
+    try:
+        path.symlink_to(program)
+    except FileExistsError:
+        print(f"{PROGRAM} completion: {path} is there, and is not replaced", file=sys.stderr)
+        return ExitCode.EXISTS
+    print(f"{path} leads to {program}")
+    return ExitCode.DONE
 
 
 def _whole() -> argparse.ArgumentParser:
@@ -141,6 +180,7 @@ def _describe(parser: argparse.ArgumentParser, *, one_dash: bool) -> None:
                 _describe(each, one_dash=one_dash)
         elif not action.choices and action.nargs != 0:
             _complete_paths(action)
+            _complete_names(action)
 
 
 def _complete_paths(action: argparse.Action) -> None:
@@ -151,3 +191,21 @@ def _complete_paths(action: argparse.Action) -> None:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]  # shtab's way
     elif action.dest in _FILES or action.metavar in ("FILE", "file") or action.type is Path:
         action.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+def _complete_names(action: argparse.Action) -> None:
+    """Let shells ask for names where an argument is one."""
+    kind = getattr(action.type, "kind", None)
+    word = next((word for word, live in LIVE.items() if live is kind), None)
+    if word is None:
+        return
+    ask = f"{PROGRAM} --complete {word}"
+    action.complete = {  # type: ignore[attr-defined]  # shtab's way
+        "bash": f"_{PROGRAM}_live_{word}",
+        "zsh": f"($({ask} ${{words[@]}} 2>/dev/null))",
+        "fish": f"({ask} (commandline -opc) 2>/dev/null)",
+        "preamble": {
+            "bash": f"_{PROGRAM}_live_{word}() {{\n"
+            f'  compgen -W "$({ask} "${{COMP_WORDS[@]}}" 2>/dev/null)" -- "$1"\n}}'
+        },
+    }

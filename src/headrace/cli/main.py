@@ -146,6 +146,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments:
         print(_help(program), file=sys.stderr)
         return _WRONG_USE
+    if arguments[0] == "--complete":
+        from headrace.cli import live_names
+
+        return live_names.run(arguments[1:])
     if arguments[0] in _ABOUT:
         print(version_line(program) if "v" in arguments[0] else _help(program))
         return 0

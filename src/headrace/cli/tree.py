@@ -294,6 +294,7 @@ def _reader(kind: ValueKind, name: str) -> Any:
             raise argparse.ArgumentTypeError(f"{on_one_line(text)[:64]!r}: {error}") from None
 
     read.__name__ = name
+    read.kind = kind  # type: ignore[attr-defined]  # completion asks for it
     return read
 
 
