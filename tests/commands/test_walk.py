@@ -131,10 +131,6 @@ def test_without_a_server_it_ends_with_7(row: CommandRow, alone: CommandLine) ->
 
 
 NEEDED: dict[str, list[str]] = {
-    "reply": ["--echo"],
-    "sub": ["name"],
-    "stream add": ["name"],
-    "stream get": ["1"],
     "consumer add": ["--ephemeral"],
     "consumer next": ["--ack"],
     "kv create": ["value"],
@@ -144,6 +140,7 @@ NEEDED: dict[str, list[str]] = {
     "reply": ["--echo"],
     "stream add": ["name"],
     "stream get": ["1"],
+    "sub": ["name"],
 }
 """Flags without which a command is wrong use before it connects, by its name."""
 
