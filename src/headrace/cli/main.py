@@ -105,6 +105,8 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "stream": ClientWord(
         f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
     ),
+    "trace": ClientWord(f"{_ROWS}.trace", "Show the way of a message through servers", _TALK),
+    "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
     "consumer": ClientWord(
         f"{_ROWS}.consumer",
         "Consumers of streams: make them, read them, see why they are behind",
