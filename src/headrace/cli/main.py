@@ -149,9 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_help(program), file=sys.stderr)
         return _WRONG_USE
     if arguments[0] == "--complete":
-        from headrace.cli import live_names
-
-        return live_names.run(arguments[1:])
+        code: int = import_module("headrace.cli.live_names").run(arguments[1:])
+        return code
     if arguments[0] in _ABOUT:
         print(version_line(program) if "v" in arguments[0] else _help(program))
         return 0
