@@ -14,7 +14,7 @@
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
-- `trace`: the way of a message.
+- `trace`: the way of a message; `api_errors`: numbers of errors.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `rtt`;
 - `bench`.
