@@ -100,11 +100,18 @@ class Call:
         ) as connection:
             yield connection
 
+    @property
+    def api_prefix(self) -> str:
+        """The beginning of JetStream's API subjects, of the domain that flags and context say."""
+        from headrace.client.jetstream_api import DEFAULT_PREFIX
+
+        return self.settings.api_prefix or DEFAULT_PREFIX
+
     def api(self, connection: Connection) -> JetStreamApi:
         """JetStream's API over a connection, in the domain that the flags say."""
-        from headrace.client.jetstream_api import DEFAULT_PREFIX, JetStreamApi
+        from headrace.client.jetstream_api import JetStreamApi
 
-        return JetStreamApi(connection, self.settings.api_prefix or DEFAULT_PREFIX, timeout=self.timeout)
+        return JetStreamApi(connection, self.api_prefix, timeout=self.timeout)
 
     def progress(self, what: str, unit: str) -> ProgressBars:
         """The progress of long work, for a block; silent with `--no-progress` and `--quiet`."""

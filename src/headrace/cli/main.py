@@ -99,14 +99,13 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
     "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
     "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
+    "trace": ClientWord(f"{_ROWS}.trace", "Show the way of a message through servers", _TALK),
     "bench": ClientWord(f"{_ROWS}.bench", "Measure a server: publish, request, streams, key-value", _TALK),
     "micro": ClientWord(f"{_ROWS}.micro", "Services: find them, ask them, serve one", _TALK, ("service",)),
     "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
     "stream": ClientWord(
         f"{_ROWS}.stream", "Streams: make them, look into them, change them", _LOOK_AFTER, ("str", "s")
     ),
-    "trace": ClientWord(f"{_ROWS}.trace", "Show the way of a message through servers", _TALK),
-    "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
     "consumer": ClientWord(
         f"{_ROWS}.consumer",
         "Consumers of streams: make them, read them, see why they are behind",

@@ -48,7 +48,7 @@ def load_options(call: Call) -> LoadOptions:
         "clients": flags["clients"],
         "messages": flags["msgs"],
         "timeout": call.timeout,
-        "api_prefix": call.settings.api_prefix,
+        "api_prefix": call.api_prefix,
     }
     names = {
         "subject": "subject", "size": "size", "batch": "batch", "rate": "rate", "queue": "queue",
