@@ -35,6 +35,7 @@ class Removal:
         if stream.config.deny_delete:
             raise ApiError(10057, err="message delete not permitted")
         stream.flush()
+        stream.dedupe.fill()
         if stream.config.storage is Storage.FILE:
             self._check_reach(sequence)
         if not 0 < sequence <= stream.last_sequence or not stream.log.delete(sequence, erase=erase):
@@ -65,6 +66,7 @@ class Removal:
         if up_to > LARGEST_SEQUENCE:
             raise ApiError(10110, err=f"sequence is larger than {LARGEST_SEQUENCE}")
         stream.flush()
+        stream.dedupe.fill()
         chosen = None if subject in ("", ">") else subject.encode()
         self.was_purged |= chosen is None and not up_to and not keep
         count = stream.log.purge(chosen, up_to=up_to or None, keep=keep)
@@ -83,6 +85,7 @@ class Removal:
         self._retries.do("roll-up", partial(self._roll_up, subject, below))
 
     def _roll_up(self, subject: bytes | None, below: int) -> None:
+        self._stream.dedupe.fill()
         self.purged(subject, self._stream.log.purge(subject, up_to=below))
 
     def purged(self, subject: bytes | None = None, count: int = 0) -> None:

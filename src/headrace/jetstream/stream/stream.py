@@ -22,6 +22,7 @@ from headrace.jetstream.stream.acceptance import Acceptance, Stored
 from headrace.jetstream.stream.checks import CHECKS
 from headrace.jetstream.stream.dedupe import Dedupe
 from headrace.jetstream.stream.expiry import Expiry
+from headrace.jetstream.stream.id_filling import IdFilling
 from headrace.jetstream.stream.ingest import Ingest
 from headrace.jetstream.stream.interest_retention import InterestRetention
 from headrace.jetstream.stream.removal import Removal
@@ -100,10 +101,10 @@ class Stream(StreamCounts):
             account.now_ns,
             is_shared=account.settings.leadership is not None,
         )
-        log.when_opened(self.dedupe.fill)
+        self.config = config
+        log.when_opened(IdFilling(self, account).begin)
         self.direct_gets: Final = DirectGets(config.name.encode(), self)
         log.when_opened(self._read_directly)
-        self.config = config
         self.acceptance: Final = Acceptance(CHECKS, Stored(self, account))
         self._retries: Final = LogRetries(self, account)
         self.removal: Final = Removal(self, self._retries)
@@ -162,6 +163,7 @@ class Stream(StreamCounts):
         Raises: StorageError; then the configuration is what it was.
         """
         self.flush()
+        self.dedupe.fill()  # before other limits let anything go
         retention = self.config.retention
         self.log.limits = log_limits(config)
         self._apply(config)
