@@ -27,6 +27,7 @@ DOCUMENTS = (
     "docs/tables.md",
     "docs/backup.md",
     "docs/client.md",
+    "docs/ten-tasks.md",
     "docs/server.md",
     "docs/bench.md",
     "docs/migration.md",
@@ -62,6 +63,12 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
         for place, original in THEIR_OWN.get(name, {}).items():
             shutil.copytree(original, reader.folder / place)
         reader.read(text)
+
+
+def test_ten_tasks_are_done_with_the_go_server_too(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "ten-tasks.md").read_text(encoding="utf-8")
+    with Reader(tmp_path) as reader:
+        reader.read(text.replace("$ headrace serve ", "$ nats-server "))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
