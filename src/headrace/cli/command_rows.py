@@ -104,7 +104,7 @@ class CommandRow(NamedTuple):
     `connects`: it talks to a server, so it takes the flags of a connection. `changes`: it changes something
     that stays, so it takes `--dry-run`. `asks`: it destroys, so it asks, and takes `--force`.
     `says`: the answer of the server that is passed on as it is, whose keys are the server's.
-    `lists`: it takes `--fail-empty`. `examples`: lines that a test runs.
+    `lists`: it takes `--fail-empty`. `examples`: lines to copy, whose words and flags a test checks.
     """
 
     words: tuple[str, ...]

@@ -14,10 +14,9 @@
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
-- `trace`: the way of a message; `api_errors`: numbers of errors.
+- `trace`: the way of a message; `api_errors`: numbers of errors; `cheat`: lines to copy.
 - `context`: saved connections; `account`: who one is, and what one may.
-- `rtt`;
-- `bench`.
+- `bench`: what a server does under load.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
   `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages;
   `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
