@@ -78,7 +78,7 @@ def played(shell: str, driver: str, folder: Path, *arguments: str) -> str:
 
 LINES: Final = [
     (("",), set(COMMANDS)),
-    (("se",), {"serve"}),
+    (("se",), {"serve", "server"}),
     (("serve", "--st"), {"--store_dir", "--streaming"}),
     (("streaming", "re"), {"report", "replay"}),
     (("streaming", "--cluster_i"), {"--cluster_id"}),
