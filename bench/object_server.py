@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE: Final = 1000
+BACKLOG: Final = 4096
+"""Connections that may wait to be accepted: clients begin with as many as they have requests."""
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 _HEAD_END: Final = b"\r\n\r\n"
 
@@ -242,7 +244,7 @@ class _Connection(asyncio.Protocol):
 
 async def _serve(port: int, server: ObjectServer) -> None:
     loop = asyncio.get_running_loop()
-    listening = await loop.create_server(lambda: _Connection(server), "127.0.0.1", port)
+    listening = await loop.create_server(lambda: _Connection(server), "127.0.0.1", port, backlog=BACKLOG)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()
 

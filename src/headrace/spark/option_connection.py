@@ -84,7 +84,7 @@ CONNECTING: Final = (
         "tlsKeyFile",
         "none",
         "Key of the client certificate, PEM",
-        elsewhere=("keyFile", "kafka.ssl.keystore.key"),
+        elsewhere=("kafka.ssl.keystore.key",),
     ),
     _option(
         "tlsFirst", "false", "TLS before the server's first line (its `handshake_first`)", "true or false"

@@ -101,10 +101,10 @@ def test_nothing_is_removed_unasked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    assert streaming(command, "orders.eu") == 1
+    assert streaming(command, "orders.eu") == 2
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _question: "n")
-    assert streaming(command, "orders.eu") == 1
+    assert streaming(command, "orders.eu") == 2
     capsys.readouterr()
     assert streaming("channels", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) == 2
