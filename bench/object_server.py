@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE: Final = 1000
-BACKLOG: Final = 4096
-"""Connections that may wait to be accepted: clients begin with as many as they have requests."""
+BACKLOG: Final = 1000
+"""Connections that may wait to be accepted: clients begin with as many as they have requests. More than about
+a thousand at once cannot be served: `select` knows no more."""
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 _HEAD_END: Final = b"\r\n\r\n"
 
