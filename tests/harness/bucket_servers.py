@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness.waiting import wait_until
 from headrace.client.blocking import connect
+from headrace.client.errors import NoRespondersError
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.jetstream_options import JetStreamOptions
@@ -27,11 +29,19 @@ def serving(place: Path, store: str = "store", **more: Any) -> Server:
 
 
 def create(url: str, name: str = "ORDERS", **config: Any) -> None:
-    """Create a stream that takes `<name>.>`, in lower case."""
+    """Create a stream that takes `<name>.>`, in lower case. JetStream may begin after its server."""
     with connect(url) as connection:
-        JetStreamApi(connection, "$JS.API").ask(
-            f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name.lower()}.>"], **config}
-        )
+        api = JetStreamApi(connection, "$JS.API")
+        wait_until(lambda: _answers(api), "JetStream answers")
+        api.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name.lower()}.>"], **config})
+
+
+def _answers(api: JetStreamApi) -> bool:
+    try:
+        api.ask("INFO")
+    except NoRespondersError:
+        return False
+    return True
 
 
 def fill(url: str, first: int, count: int, subject: str = "orders.new", size: int = 0) -> None:
