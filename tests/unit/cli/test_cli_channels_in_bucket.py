@@ -127,7 +127,7 @@ def test_server_that_stands_by_names_the_one_that_has_the_channels(
             streaming=replace(streaming(tmp_path), directory=str(tmp_path / "other")),
         ) as second,
     ):
-        wait_until(lambda: role_of(first.monitor_url) == "standby", "the first server stands by")
+        wait_until(lambda: owner_at(first.monitor_url) == "second", "the first server hears who took over")
         assert main(["headrace", "streaming", "channels", "--url", first.monitor_url]) == 1
         assert "stands by, second has the channels" in capsys.readouterr().err
         assert main(["headrace", "streaming", "channels", "--url", second.monitor_url]) == 0
@@ -143,9 +143,11 @@ def test_server_that_stands_by_names_the_one_that_has_the_channels(
             assert f'role="{"owner" if server is second else "standby"}"' in labels
 
 
-def role_of(url: str) -> str:
+def owner_at(url: str) -> str | None:
+    """The server that another one takes for the owner; none as long as it has not heard of any."""
     with urlopen(f"{url}/streaming/serverz") as answer:
-        return str(json.load(answer)["bucket"]["role"])
+        owner = json.load(answer)["bucket"].get("owner")
+    return None if owner is None else str(owner)
 
 
 def test_channels_are_restored_as_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
