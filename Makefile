@@ -11,7 +11,7 @@ ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
 help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
 	@echo "make demo      real flights through a server that is killed on the way into a Spark table, with a chart"
-	@echo "make test      the tests, with a tenth of the seeds; make test-deep: with all of them, then make fuzz"
+	@echo "make test      the tests, with a twentieth of the seeds; make test-deep: with all of them, then make fuzz"
 	@echo "make lint      ruff; make types: mypy"
 	@echo "make docs      the site of the documents, in build/site"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -204,9 +204,18 @@ def await_rest(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             return
         now = cpu_ns(process.pid)
-        if now - before <= REST_CPU_NS:
+        if now - before <= REST_CPU_NS and not _wants_cpu(process.pid):
             return
         before = now
+
+
+def _wants_cpu(pid: int) -> bool:
+    """Whether one of its threads runs, or would if the machine were not busy with something else."""
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            if stat.read_text().rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None, near: int) -> RunningServer:

@@ -71,8 +71,8 @@ def is_over_second_transport(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests over the second transport a tenth is played, whole files, since these share servers; tests
-    with Spark come first, and not one after the other: they take the longest."""
+    """Of the tests over the second transport a twentieth is played, whole files, since these share servers;
+    tests with Spark come first, and not one after the other: they take the longest."""
     left = {item for item in items if is_over_second_transport(item) and not depth.takes(item.path.name)}
     if left:
         config.hook.pytest_deselected(items=list(left))
@@ -99,10 +99,10 @@ def starts_of(spark: list[pytest.Item]) -> list[list[pytest.Item]]:
     ]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Modules and tests live as long as the run: collections of garbage, of which many tests ask for some,
-    need not look through them."""
+@pytest.fixture(scope="module", autouse=True)
+def _old_objects_apart() -> None:
+    """What earlier modules of tests left lives as long as the run: collections of garbage, of which many
+    tests ask for some, need not look through it."""
     gc.collect()
     gc.freeze()
 

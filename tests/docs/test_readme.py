@@ -24,7 +24,7 @@ DOCUMENTS = (
     pytest.param("docs/pipelines.md", marks=in_turn("pipelines")),
     pytest.param("docs/spark.md", marks=in_turn("Spark's page")),
     "docs/stan-to-jetstream.md",
-    "docs/tables.md",
+    pytest.param("docs/tables.md", marks=in_turn("tables")),
     "docs/backup.md",
     "docs/client.md",
     "docs/ten-tasks.md",

@@ -24,6 +24,13 @@ DEAREST: Final = (
     "Spark's page",
     "schemas",
     "pipelines",
+    "pipeline",
+    "published pipeline",
+    "outcome",
+    "restarts",
+    "open logs",
+    "signals",
+    "tables",
 )
 """What each is about."""
 

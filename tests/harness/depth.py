@@ -1,7 +1,7 @@
-"""How many of its seeds a random test plays: one tenth in `make test`, every one in `make test-deep`.
+"""How many of its seeds a random test plays: a twentieth in `make test`, every one in `make test-deep`.
 
-The commit decides which tenth it is: the same for everybody who tests one commit, another for the next.
-Without git it is the first. HEADRACE_TEST_SEEDS asks for others: "3/10" is that tenth (the first is 0/10),
+The commit decides which part it is: the same for everybody who tests one commit, another for the next.
+Without git it is the first. HEADRACE_TEST_SEEDS asks for others: "3/20" is that part (the first is 0/20),
 "all" is every seed, "40-59" are these seeds, whether or not they are among those that are played otherwise.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLE: Final = "HEADRACE_TEST_SEEDS"
-PARTS: Final = 10
+PARTS: Final = 20
 """`make test` plays one of so many parts."""
 
 _FORMS: Final = re.compile(r"(?P<all>all)|(?P<part>\d+)/(?P<parts>\d+)|(?P<first>\d+)-(?P<last>\d+)")
@@ -38,23 +38,24 @@ class Choice:
     """What the choice follows from, for people."""
 
     def seeds(self, total: int) -> range:
-        """Return those of `total` seeds that are played.
+        """Return those of `total` seeds that are played, at least one.
 
-        Raises: ValueError for fewer seeds than there are parts.
+        Raises: ValueError for no seeds.
         """
         if self.named is not None:
             return self.named
-        if total < self.parts:
-            raise ValueError(f"{total} seeds cannot be divided by {self.parts}: some parts would be empty")
-        return range(total * self.part // self.parts, total * (self.part + 1) // self.parts)
+        if total < 1:
+            raise ValueError("there are no seeds")
+        first = total * self.part // self.parts
+        return range(first, max(first + 1, total * (self.part + 1) // self.parts))
 
     def takes(self, case: str) -> bool:
         """Whether a case without a seed is played: each is in one part, by a checksum of its name."""
         return self.named is not None or zlib.crc32(case.encode()) % self.parts == self.part
 
     def every(self, total: int) -> range:
-        """Return those of `total` moments of one run that are played: with ten parts every tenth."""
-        return range(self.part, total, self.parts)
+        """Return those of `total` moments of one run that are played: with twenty parts every twentieth."""
+        return range(self.part % max(total, 1), total, self.parts)
 
     def turn(self, cases: Sequence[T]) -> Sequence[T]:
         """Return the cases that are played of some where not every seed is: one of them in turn.
@@ -91,7 +92,7 @@ def read(text: str) -> Choice:
 
 
 def of_commit(commit: str) -> Choice:
-    """The tenth that goes with a commit's hexadecimal name; "" stands for a project without git."""
+    """The part that goes with a commit's hexadecimal name; "" stands for a project without git."""
     if not commit:
         return Choice(0, PARTS, reason="there is no git commit")
     return Choice(int(commit, 16) % PARTS, PARTS, reason=f"commit {commit[:12]}")
@@ -130,8 +131,8 @@ def blocks(total: int, size: int) -> list[range]:
 
 
 def every(total: int) -> range:
-    """Return those of `total` moments of one run that this run of the tests plays: every tenth, or all of
-    them.
+    """Return those of `total` moments of one run that this run of the tests plays: every twentieth, or all
+    of them.
     """
     return CHOICE.every(total)
 
@@ -142,7 +143,7 @@ def turn(cases: Sequence[T]) -> Sequence[T]:
 
 
 def takes(case: str) -> bool:
-    """Whether this run plays a case of which `make test` plays a tenth, known by its name."""
+    """Whether this run plays a case of which `make test` plays a twentieth, known by its name."""
     return CHOICE.takes(case)
 
 

@@ -19,20 +19,20 @@ VARIABLES: Final = {VARIABLE, "HEADRACE_TEST_GNATSD", "HEADRACE_TEST_PROCESS"}
 
 
 @pytest.mark.parametrize("total", [PARTS, 25, 2000])
-def test_tenths_of_ten_commits_are_all_seeds_once(total: int) -> None:
+def test_parts_of_as_many_commits_are_all_seeds_once(total: int) -> None:
     played = [seed for last in range(PARTS) for seed in of_commit(f"{last + 0xABC0 * PARTS:x}").seeds(total)]
 
     assert played == list(range(total))
 
 
-def test_a_case_without_a_seed_is_played_in_one_of_ten() -> None:
+def test_a_case_without_a_seed_is_played_in_one_part() -> None:
     played = [read(f"{part}/{PARTS}").takes("test_messaging.py") for part in range(PARTS)]
 
     assert played.count(True) == 1
     assert read("all").takes("test_messaging.py")
 
 
-def test_tenths_of_the_moments_of_one_run_are_all_of_them_once() -> None:
+def test_parts_of_the_moments_of_one_run_are_all_of_them_once() -> None:
     played = [moment for part in range(PARTS) for moment in Choice(part, PARTS).every(97)]
 
     assert sorted(played) == list(range(97))
@@ -68,7 +68,7 @@ def test_one_commit_has_the_same_seeds_everywhere() -> None:
     commit = "76bbf98d7d2d4f6ad1f6c2a0b8a8e2f4bb7c1f1e"
 
     assert of_commit(commit) == of_commit(commit)
-    assert of_commit("").seeds(100) == range(10)
+    assert of_commit("").seeds(100) == range(5)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,15 @@ def test_any_other_text_is_refused(text: str) -> None:
         read(text)
 
 
-def test_a_part_without_seeds_is_refused() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        Choice(0, PARTS).seeds(PARTS - 1)
+def test_each_part_of_few_seeds_has_one() -> None:
+    played = [Choice(part, PARTS).seeds(7) for part in range(PARTS)]
+
+    assert {len(each) for each in played} == {1}
+    assert {seed for each in played for seed in each} == set(range(7))
+    assert {n for part in range(PARTS) for n in Choice(part, PARTS).every(7)} == set(range(7))
+    assert list(Choice(3, PARTS).every(0)) == []
+    with pytest.raises(ValueError, match="no seeds"):
+        Choice(0, PARTS).seeds(0)
 
 
 def test_no_other_variable_says_how_much_is_played() -> None:

@@ -58,7 +58,7 @@ def test_all_modules_import() -> None:
 
 
 def test_each_module_imports_alone() -> None:
-    """A tenth of them in `make test`: each needs all that it imports afresh."""
+    """A twentieth of them in `make test`: each needs all that it imports afresh."""
     result = run(IMPORT_EACH, *filter(depth.takes, names()))
 
     assert result.returncode == 0, result.stderr

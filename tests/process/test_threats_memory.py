@@ -74,7 +74,7 @@ def test_new_subjects_without_end_are_not_all_remembered(
             wire.send(
                 b"".join(b"PUB a.%d.%d 0\r\n\r\n" % (number, number) for number in range(start, start + 2000))
             )
-        assert wire.sync() == b""
+        assert wire.sync().replace(b"PING\r\n", b"") == b""  # the server's own first PING may come meanwhile
         assert resident_bytes(server) - before < ROOM
 
 

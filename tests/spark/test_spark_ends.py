@@ -18,6 +18,7 @@ import pytest
 
 import headrace
 from harness import depth
+from harness.dearest import in_turn
 from harness.waiting import PATIENCE, wait_until
 from headrace.spark.java import find_java
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
+    in_turn("signals"),
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]
 

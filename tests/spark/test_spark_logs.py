@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
+from harness.dearest import in_turn
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("open logs")]
 
 COUNT = 60_000
 

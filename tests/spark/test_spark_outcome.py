@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name every Spark use
 from pyspark.sql.types import LongType, StructField, StructType
 from rich.console import Console
 
+from harness.dearest import in_turn
 from headrace.demo import job
 from headrace.demo.display import Display
 from headrace.demo.feed import load_flights
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("outcome")]
 
 COUNT = 40
 ALL = tuple(range(1, COUNT + 1))

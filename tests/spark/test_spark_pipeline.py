@@ -25,6 +25,7 @@ from pipeline_runs import (
 )
 from rich.console import Console
 
+from harness.dearest import in_turn
 from harness.waiting import PATIENCE
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("pipeline")]
 
 
 @pytest.fixture

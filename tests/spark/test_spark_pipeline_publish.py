@@ -24,6 +24,7 @@ from pipeline_runs import (
 from rich.console import Console
 
 from harness import depth
+from harness.dearest import in_turn
 from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from headrace.client.blocking import Connection
 
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("published pipeline")]
 
 
 @pytest.fixture

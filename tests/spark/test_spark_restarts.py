@@ -11,6 +11,7 @@ from pipeline_runs import publish_to_channel
 from pyspark.errors import StreamingQueryException
 
 from harness import depth
+from harness.dearest import in_turn
 from harness.stored_sources import KINDS, GoStream, Source, stored_source
 from harness.waiting import LONG
 from headrace.client import stan
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("restarts")]
 
 START_TRIES = 5
 

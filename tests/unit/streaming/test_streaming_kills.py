@@ -1,7 +1,7 @@
 """A kill after any write of any log: what was promised before it is kept, what was not is not invented.
 
-The writes of all logs are recorded in their order, a store is made of every prefix of them (of every tenth in
-`make test`), and a new service is started on it. Source: streaming specification, 6, 8.
+The writes of all logs are recorded in their order, a store is made of every prefix of them (of every 20th
+in `make test`), and a new service is started on it. Source: streaming specification, 6, 8.
 """
 
 from __future__ import annotations

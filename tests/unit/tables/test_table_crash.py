@@ -78,7 +78,7 @@ def copy_of(fs: MemoryFileSystem) -> MemoryFileSystem:
 
 
 def calls() -> Iterator[int]:
-    """The numbers of the calls that are the last ones, or fail: every tenth in `make test`."""
+    """The numbers of the calls that are the last ones, or fail: every twentieth in `make test`."""
     return (1 + number for number in depth.every(2000))
 
 
