@@ -1,7 +1,7 @@
 """Plays seeds and tells what happened.
 
 `PYTHONPATH=tests python -m simulation [--nodes N] [--legacy] [--quiet] SEED [COUNT]`; with `--jetstream`,
-`--bucket` or `--whole` (a whole shard) seeds of those.
+`--bucket`, `--whole` (a whole shard) or `--disk` (one with `commit: disk`) seeds of those.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import sys
 import time
 from typing import Final
 
+from simulation.bucket.disk_scenario import DiskScenario, small_disks
 from simulation.bucket.scenario import BucketPlan, BucketScenario
-from simulation.bucket.whole import WholeScenario, small_shards
+from simulation.bucket.whole import WholeScenario
 from simulation.js_scenario import JetStreamPlan, JetStreamScenario
 from simulation.scenario import Plan, Scenario, Violation
 
@@ -42,11 +43,14 @@ def play_jetstream(seed: int, told: list[str] | None) -> str:
     return f"{outcome}; {scenario.events} events"
 
 
-def play_bucket(seed: int, told: list[str] | None, *, whole: bool) -> str:
+BUCKETS: Final = {"bucket": BucketScenario, "whole": WholeScenario, "disk": DiskScenario}
+
+
+def play_bucket(seed: int, told: list[str] | None, kind: str) -> str:
     """Says how the run of a shard in a bucket ended."""
-    scenario = (WholeScenario if whole else BucketScenario)(BucketPlan.draw(seed), told)
+    scenario = BUCKETS[kind](BucketPlan.draw(seed), told)
     try:
-        with small_shards():
+        with small_disks():
             scenario.run()
         outcome = f"{scenario.takeovers} takings over"
     except Violation as violation:
@@ -61,6 +65,7 @@ def main() -> int:
     parser.add_argument("--jetstream", action="store_true")
     parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--disk", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)
@@ -70,8 +75,9 @@ def main() -> int:
     for seed in range(given.seed, given.seed + given.count):
         told: list[str] | None = None if given.quiet else []
         began = time.process_time()
-        if given.bucket or given.whole:
-            outcome = play_bucket(seed, told, whole=given.whole)
+        kind = next((each for each in BUCKETS if getattr(given, each)), None)
+        if kind is not None:
+            outcome = play_bucket(seed, told, kind)
         else:
             outcome = play_jetstream(seed, told) if given.jetstream else play_mesh(seed, given, told)
         failures += outcome.startswith(VIOLATION)

@@ -1,4 +1,5 @@
-"""Seeded runs of a shard's log in a bucket: what must hold is said at the head of `bucket.scenario`.
+"""Seeded runs of a shard's log in a bucket: what must hold is said at the head of `bucket.scenario`, and of
+`bucket.disk_scenario`.
 
 A failure names the seeds and the command that plays them.
 """
@@ -9,6 +10,8 @@ import pytest
 
 from harness import depth
 from harness.tallies import TALLIES
+from simulation.bucket.disk_mutations import DISK_MUTATIONS
+from simulation.bucket.disk_scenario import DiskScenario, small_disks
 from simulation.bucket.mutations import MUTATIONS, small_milestones
 from simulation.bucket.scenario import BucketPlan, BucketScenario
 from simulation.bucket.whole import WholeScenario, small_shards
@@ -19,6 +22,9 @@ BLOCK = 50
 """Runs in one test."""
 WHOLE_RUNS = 2000
 """With everything that a shard has, over a disk in memory."""
+DISK_RUNS = 600
+"""With everything, and `commit: disk`."""
+DISK_BLOCK = 20
 MOST_SEEDS = 400
 """Within so many runs a broken rule has to be found."""
 
@@ -64,6 +70,40 @@ def test_whole_shards_over_faults(seeds: range) -> None:
             TALLIES["simulated whole shards"] += 1
             TALLIES["simulated takings over of a whole shard"] += scenario.takeovers
     assert not failures, "\n".join(failures)
+
+
+def play_disk(seed: int) -> None:
+    """One run. Raises: Violation."""
+    scenario = DiskScenario(BucketPlan.draw(seed))
+    try:
+        scenario.run()
+    finally:
+        TALLIES["simulated shards with commit: disk"] += 1
+        TALLIES["simulated promises of a disk, inherited"] += scenario.promises.inherited
+        TALLIES["simulated promises of a disk, lost as they may be"] += len(scenario.promises.lost)
+
+
+@pytest.mark.parametrize("seeds", depth.blocks(DISK_RUNS, DISK_BLOCK), ids=named)
+def test_shards_of_disks_over_faults(seeds: range) -> None:
+    failures = []
+    with small_disks():
+        for seed in seeds:
+            try:
+                play_disk(seed)
+            except Violation as violation:
+                failures.append(f"{violation}\n  PYTHONPATH=tests python -m simulation --disk {seed}")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("rule", depth.turn(list(DISK_MUTATIONS)))
+def test_a_rule_of_disks_that_is_broken_is_found(rule: str) -> None:
+    with small_disks(), DISK_MUTATIONS[rule]():
+        for seed in range(MOST_SEEDS):
+            try:
+                play_disk(seed)
+            except Violation:
+                return
+    pytest.fail(f"{MOST_SEEDS} runs saw nothing of it")
 
 
 @pytest.mark.parametrize("rule", MUTATIONS)

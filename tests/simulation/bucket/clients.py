@@ -63,7 +63,7 @@ class Publisher(Client):
 
     async def run(self) -> None:
         for number in range(self._count):
-            identity = f"{self.name}-{number}"
+            identity = f"{self.name}-{number:02}"
             await self._publish(identity, self.scene.chance.choice(self._keys))
             await self._think()
 
@@ -90,7 +90,7 @@ class Counter(Client):
             key = self.scene.chance.choice(self._keys)
             sequence, value = await self._read(key)
             if self.scene.chance.random() < 0.8:
-                await self._change(key, f"{self.name}-{number}", sequence, value)
+                await self._change(key, f"{self.name}-{number:02}", sequence, value)
             await self._think()
 
     async def _read(self, key: str) -> tuple[int, str | None]:

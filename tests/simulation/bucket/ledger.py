@@ -18,10 +18,11 @@ SLACK_S: Final = 0.000001
 
 
 class Ledger:
-    """Everything that clients know. Sequences are those of records."""
+    """Everything that clients know. Sequences are those of records. `reads_lag_s`: as READS_LAG_S."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], reads_lag_s: float = READS_LAG_S) -> None:
         self._now: Final = now
+        self._reads_lag: Final = reads_lag_s + SLACK_S
         self._since: Final[dict[int, float]] = {}
         """The time at which somebody was told of a sequence first."""
         self.seen: Final[dict[int, tuple[str, str]]] = {}
@@ -48,7 +49,7 @@ class Ledger:
     def did(self, key: str, invoked: float, returned: float, call: Read | Write) -> None:
         """An operation on a key has come to its end. NEVER: nobody was told of its outcome."""
         if isinstance(call, Read) or call.is_done is False:
-            invoked -= READS_LAG_S + SLACK_S
+            invoked -= self._reads_lag
         self._history.setdefault(key, []).append(Operation(invoked, returned, call))
 
     def check_histories(self) -> None:

@@ -116,6 +116,9 @@ class Tenure:
 class LogServer:
     """As `server.Server`, over the real shard."""
 
+    speaks_s = PROOF_S
+    """Seconds after the last proof of ownership for which requests are answered."""
+
     def __init__(self, world: World, name: str) -> None:
         self.world: Final = world
         self.name: Final = name
@@ -141,10 +144,14 @@ class LogServer:
         """Have an empty disk from the next start on."""
         self.disk = MemoryFileSystem()
 
-    async def _live(self) -> None:
+    def lose_power(self) -> None:
+        """Have of what was not synced what chance says."""
+        self.disk.crash(self.world.chance)
+
+    def _place(self) -> ShardPlace:
         world = self.world
         requests = BucketRequests(self.store, world.chance.random)
-        place = ShardPlace(
+        return ShardPlace(
             world.keys,
             requests,
             Reads(world, self.store),  # type: ignore[arg-type]
@@ -158,6 +165,9 @@ class LogServer:
             requests.counts,
             at_once,  # type: ignore[arg-type]
         )
+
+    async def _live(self) -> None:
+        world, place = self.world, self._place()
         is_alone = not any(True for _ in world.peers(self))  # type: ignore[arg-type]
         self.shard = Shard(place, self, _silent, is_alone=is_alone)
         while True:
@@ -187,7 +197,7 @@ class LogServer:
 
     @property
     def is_proven(self) -> bool:
-        return self.shard is not None and self.world.loop.time() - self.shard.last_proof <= PROOF_S
+        return self.shard is not None and self.world.loop.time() - self.shard.last_proof <= self.speaks_s
 
     # -- what the shard asks for (`ShardHost`) -----------------------------------------------------------
 
@@ -248,7 +258,7 @@ class LogServer:
         except (HeadraceError, OSError) as error:
             self.world.tell(f"{self.name} refuses: {error}")
             return
-        term.records.add(Record(sequence, identity, key, value))
+        self._added(term, Record(sequence, identity, key, value))
         self._when_durable(term, reply, sequence)
 
     def read(self, reply: Reply, key: str) -> None:
@@ -271,10 +281,18 @@ class LogServer:
 
         def done(error: Exception | None) -> None:
             if error is None and self.term is term:
-                term.durable = max(term.durable, last)
+                self._confirmed(term, last)
                 reply(answer)
 
         term.committer.request(term.log, done)
+
+    def _added(self, term: Tenure, record: Record) -> None:
+        """Note a record that is in the log, and durable nowhere yet."""
+        term.records.add(record)
+
+    def _confirmed(self, term: Tenure, last: int) -> None:
+        """Note that the records up to a sequence are durable, before anybody is told."""
+        term.durable = max(term.durable, last)
 
     def _serving(self, reply: Reply) -> Tenure | None:
         if not self.is_owner:

@@ -95,7 +95,9 @@ async def _collect_first(self: serving.Term, held: Any) -> None:
 _SNAPSHOT: Final = serving.Term._snapshot
 
 
-def _both(*patches: AbstractContextManager[Any]) -> Callable[[], AbstractContextManager[None]]:
+def broken_by(*patches: AbstractContextManager[Any]) -> Callable[[], AbstractContextManager[None]]:
+    """Return what enters all of some patches."""
+
     @contextmanager
     def broken() -> Iterator[None]:
         with ExitStack() as stack:
@@ -107,35 +109,35 @@ def _both(*patches: AbstractContextManager[Any]) -> Callable[[], AbstractContext
 
 
 MUTATIONS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
-    "a claim without a fence": _both(mock.patch.object(serving, "claim", _claim_without_fence)),
-    "a fence is deleted": _both(
+    "a claim without a fence": broken_by(mock.patch.object(serving, "claim", _claim_without_fence)),
+    "a fence is deleted": broken_by(
         mock.patch.object(serving.Term, "_may_go", lambda _self, number: number % bucket_keys.MILESTONE != 0)
     ),
-    "a milestone is deleted": _both(
+    "a milestone is deleted": broken_by(
         mock.patch.object(serving.Term, "_may_go", lambda self, number: number not in self._fences)
     ),
-    "an acknowledgement does not wait for the puts before it": _both(
+    "an acknowledgement does not wait for the puts before it": broken_by(
         mock.patch.object(WalWriter, "_arrived", _confirm_early)
     ),
-    "a claim does not fill the numbers behind its fence": _both(
+    "a claim does not fill the numbers behind its fence": broken_by(
         mock.patch.object(claiming, "MOST_IN_FLIGHT", 2)
     ),
-    "the clock is trusted: nobody proves that it is the owner": _both(
+    "the clock is trusted: nobody proves that it is the owner": broken_by(
         mock.patch.object(serving.Term, "is_proven", True)
     ),
-    "a number is used again": _both(mock.patch.object(Connection, "create", Connection.put)),
-    "the next number is taken for free without a look at the milestone": _both(
+    "a number is used again": broken_by(mock.patch.object(Connection, "create", Connection.put)),
+    "the next number is taken for free without a look at the milestone": broken_by(
         mock.patch.object(following.WalFollower, "_is_next_unused", _true),
         mock.patch.object(claiming._Claiming, "_check", _nothing),
     ),
-    "the log is deleted before the snapshot is there": _both(
+    "the log is deleted before the snapshot is there": broken_by(
         mock.patch.object(serving.Term, "_snapshot", _collect_first)
     ),
-    "the log is deleted without a grace": _both(mock.patch.object(serving, "collectable", _everything)),
-    "servers that stand by are told of an object before it is in the bucket": _both(
+    "the log is deleted without a grace": broken_by(mock.patch.object(serving, "collectable", _everything)),
+    "servers that stand by are told of an object before it is in the bucket": broken_by(
         mock.patch.object(WalWriter, "_begin", _tell_at_once)
     ),
-    "objects count whatever their epoch": _both(
+    "objects count whatever their epoch": broken_by(
         mock.patch.object(following.WalFollower, "take", _take_anything)
     ),
 }

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness.virtual_loop import Stuck, VirtualLoop
 from headrace.bucket.errors import BucketError
@@ -89,6 +89,8 @@ class BucketPlan:
 class BucketScenario:
     """One run. `told` gets a line for everything that happens, None: nobody wants to know."""
 
+    faults: ClassVar[tuple[str, ...]] = FAULTS
+
     def __init__(
         self, plan: BucketPlan, told: list[str] | None = None, server: Callable[..., Any] = Server
     ) -> None:
@@ -99,16 +101,19 @@ class BucketScenario:
         self.keys: Final = ShardKeys("s")
         self.bucket: Final = Bucket(random.Random(plan.seed + 2), plan.weather, self.loop.time)
         self.network: Final = Network(self.loop, random.Random(plan.seed + 3))
-        self.ledger: Final = Ledger(self.loop.time)
         self.history_s: Final = plan.history_s
         self.snapshot_after: Final = plan.snapshot_after
         self.is_over = False
         self.takeovers = 0
         self.told: Final = told
         self.truth: Final = Truth(self.bucket, self.keys, plan.history_s)
+        self.ledger: Final = self._ledger()
         self.servers: Final = [server(self, f"s{number}") for number in range(plan.servers)]
         self._sleepers: Final[list[Process]] = []
         self._violations: Final[list[Violation]] = []
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self.loop.time)
 
     # -- what servers see -------------------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class BucketScenario:
         consumer = asyncio.create_task(Consumer(self, "c").run())
         for _ in range(self.plan.faults):
             await self._pass(self.chance.expovariate(0.5))
-            self._break(self.chance.choice(FAULTS))
+            self._break(self.chance.choice(self.faults))
         await self._pass(self.chance.uniform(0, 5))
         self._heal()
         await self._until_all(clients)
@@ -193,9 +198,11 @@ class BucketScenario:
         seconds = self.chance.choice((0.1, 1, 2.5, 4, 10))
         self.tell(f"{what} {server.name} {seconds}")
         match what:
-            case "kill" | "lose disk":
+            case "kill" | "lose power" | "lose disk":
                 server.process.kill()
-                if what == "lose disk":
+                if what == "lose power":
+                    server.lose_power()
+                elif what == "lose disk":
                     server.lose_disk()
                 self._later(self.chance.choice((0, 1, seconds)), lambda: self._restart(server))
             case "pause":

@@ -269,6 +269,9 @@ class Server:
     def lose_disk(self) -> None:
         """It has none."""
 
+    def lose_power(self) -> None:
+        """It has nothing that could be lost."""
+
     def wall_ns(self) -> int:
         return START_NS + int(self.world.loop.time() * 1e9) + self.skew_ns
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 from headrace.bucket import collection, snapshots
@@ -13,7 +13,7 @@ from simulation.bucket.scenario import REST_S, BucketScenario, held_by
 from simulation.scenario import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from simulation.bucket.scenario import BucketPlan
 
@@ -34,8 +34,10 @@ def small_shards() -> Iterator[None]:
 class WholeScenario(BucketScenario):
     """One run over the real shard."""
 
-    def __init__(self, plan: BucketPlan, told: list[str] | None = None) -> None:
-        super().__init__(plan, told, LogServer)
+    def __init__(
+        self, plan: BucketPlan, told: list[str] | None = None, server: Callable[..., Any] = LogServer
+    ) -> None:
+        super().__init__(plan, told, server)
 
     def _check_truth(self) -> None:
         self.truth.effective()
@@ -44,7 +46,7 @@ class WholeScenario(BucketScenario):
         """Start a machine with an empty disk, when all others are gone."""
         for server in self.servers:
             server.process.kill()
-        cold = LogServer(self, "cold")
+        cold = self._server(self, "cold")
         self.servers[:] = [cold]  # type: ignore[list-item]
         cold.start()
         end = self.loop.now + REST_S

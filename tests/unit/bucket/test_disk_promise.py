@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.memory_objects import FAILS, HANGS, PROMPT, Fate, MemoryObjects
+from harness.process_files import ProcessFiles
 from harness.virtual_loop import VirtualLoop
 from headrace.bucket.errors import BucketError, DamagedObject
 from headrace.bucket.keys import ShardKeys
@@ -23,7 +24,7 @@ from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import FileMode, read_file
 from headrace.log.port import NewMessage, SyncPolicy
 from headrace.log.store import FileStore
-from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
+from headrace.testing.faultfs import MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -51,16 +52,6 @@ async def at_once(work: Callable[[], Any]) -> Any:
     return work()
 
 
-class ProcessFiles(FaultyFileSystem):
-    """The files as one process sees them: what a dead one still closes is closed already."""
-
-    is_dead = False
-
-    def close(self, handle: int) -> None:
-        if not self.is_dead:
-            super().close(handle)
-
-
 class Machine:
     """A disk, and the server that runs on it; `reach` says what becomes of its requests to the bucket."""
 
@@ -85,7 +76,7 @@ class Machine:
     def _make_shard(self) -> None:
         self.log = None
         self.owns = asyncio.Event()
-        self._seen = ProcessFiles(self.files)
+        self._seen = ProcessFiles(self.files, self.process)
         place = ShardPlace(
             ShardKeys("jetstream"),
             MemoryObjects(self._fate, self.objects),
@@ -123,13 +114,11 @@ class Machine:
     def kill(self) -> None:
         """Have the process end at once; what it had written stays."""
         self.process.kill()
-        self._seen.is_dead = True
         self.files.kill()
 
     def lose_power(self, seed: int) -> None:
         """Have the process end at once, and lose of what it had not synced what chance says."""
         self.process.kill()
-        self._seen.is_dead = True
         self.files.crash(Random(seed))
 
     async def promoted(self, files: FileSystem, committer: Committer) -> None:
