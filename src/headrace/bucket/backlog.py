@@ -289,7 +289,8 @@ class BucketBacklog:
     @property
     def has_unasked(self) -> bool:
         """True if changes are in memory only, and no sync is asked for that would write them."""
-        return self.journal.position > max(self.asked, self._end)
+        journal = self.journal
+        return journal.pending_bytes > 0 and journal.position > max(self.asked, self._end)
 
     # ---- what is written, by whoever has the turn -----------------------------------------------
 

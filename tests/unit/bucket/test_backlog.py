@@ -403,3 +403,11 @@ def test_bytes_of_a_message_are_never_taken_for_a_record() -> None:
     files = holding({path: bytes(data)})
 
     assert leftover(files).records == ()
+
+
+def test_a_journal_that_has_ended_leaves_nothing_to_be_written() -> None:
+    owner = Owner(MemoryFileSystem())
+    owner.change()
+    assert owner.backlog.has_unasked
+    owner.journal.end("the shard is another server's")
+    assert not owner.backlog.has_unasked
