@@ -63,7 +63,7 @@ EVERY_SERVER = {
     *("headrace.cli", "headrace.conf", "headrace.core", "headrace.engine", "headrace.protocol"),
     *("headrace.server", "headrace.subjects"),
 }
-STORED = {"headrace.log", "headrace.turns", "headrace.change_log"}
+STORED = {"headrace.log", "headrace.turns", "headrace.change_log", "headrace.refusals"}
 
 COMMANDS = {
     "serve": (EVERY_SERVER, 277),

@@ -12,6 +12,7 @@ from headrace.engine.stan import Publications, sort_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.log.port import NewMessage
 from headrace.protocol.stan import PubAck
+from headrace.refusals import Refusals
 from headrace.streaming import error_texts
 from headrace.streaming.channels import ChannelRefused
 from headrace.streaming.naming import is_channel_name, shown
@@ -52,6 +53,7 @@ class Publisher:
         self._counters = counters
         self._batches: dict[bytes, Publications] = {}
         """Publications of this turn, by channel."""
+        self._refusals: Final = Refusals(context.later, context.note.error)
         self._unanswered = 0
         self.owns: Owns | None = None
         """Tells whether a channel is this server's, if there are partitions; other servers answer for the
@@ -139,9 +141,7 @@ class Publisher:
                 self._store(channel, batch.alone(place))
             return
         except LogError as error:
-            self._context.note.error(
-                "channel %s: message could not be stored: %s", shown(channel.name), error
-            )
+            self._refusals.refused(f"channel {shown(channel.name)}", error, len(batch))
             self._answer(batch, str(error).encode())
             return
         batch.stored(first)
@@ -161,7 +161,7 @@ class Publisher:
         channel.waiting -= 1
         self._unanswered -= batch.size + _BESIDES * len(batch)
         if error is not None:
-            self._context.note.error("channel %s could not be synced: %s", shown(channel.name), error)
+            self._refusals.refused(f"channel {shown(channel.name)}", error, len(batch))
             self._answer(batch, str(error).encode())
             return
         self._answer(batch)

@@ -5,6 +5,7 @@ Source: streaming specification, 4 and 15.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,7 @@ from headrace.protocol.stan import (
     StartPosition,
     SubscriptionRequest,
 )
+from headrace.refusals import REPORT_S
 from headrace.streaming import publishing
 from headrace.streaming.state import STATE_LOG
 
@@ -199,6 +201,25 @@ def test_a_store_error_is_the_acknowledgement_and_the_rest_goes_on(
         assert world.publish(b"bar", b"2") == [b""]
     assert world.publish(b"foo", b"4") == [b""], "it recovers when the storage does"
     assert [body for _, body, _ in _messages(world, b"foo")] == [b"1", b"4"]
+
+
+def test_a_channel_that_refuses_is_a_line_and_a_count(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.publish(b"foo", b"1")
+
+    def fail(*_: object) -> int:
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(world.store.open(b"foo"), "append", fail)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(20):
+            world.publish(b"foo", b"2", b"3")
+        world.advance(REPORT_S + 1)
+    assert [line for line in caplog.messages if "could not be stored" in line] == [
+        "STREAM: channel foo: 2 messages could not be stored: disk full",
+        "STREAM: channel foo: 38 more could not be stored: disk full",
+    ]
 
 
 def test_only_the_message_that_is_too_large_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
 from headrace.protocol.jetstream.configs import PersistMode, RetentionPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,6 +96,7 @@ class Ingest:
         """
         self.waiting = 0
         """Messages that are in the log and not durable yet."""
+        self._refusals: Final = Refusals(effects.later, effects.note.error)
         host = effects.host
         self._lane: Final = PublishLane(
             *(stream.counts, self, stream.dedupe, stream.log, effects.now_ns),
@@ -387,7 +389,7 @@ class Ingest:
         while start < count:
             some = min(most, count - start)
             part = batch if some == count else batch.part(start, some)
-            refused = self._try(part) if failed is None else self._refusal(failed)
+            refused = self._try(part) if failed is None else self._refusal(failed, some)
             failed = None
             if refused is None:
                 start += some
@@ -422,19 +424,19 @@ class Ingest:
         try:
             self._append(batch, first)
         except LogError as error:
-            return self._refusal(error)
+            return self._refusal(error, len(messages))
         self._stored(batch, first, time_ns)
         self._commit(batch, first, copies, time_ns)
         return None
 
-    def _refusal(self, error: LogError) -> tuple[int | None, ApiError, bool]:
-        """Return the result of `_try` for an error of the log."""
+    def _refusal(self, error: LogError, messages: int) -> tuple[int | None, ApiError, bool]:
+        """Return the result of `_try` for an error of the log that meets so many messages."""
         stream = self._stream
         if isinstance(error, LogFull):
             return error.index, ApiError(10077, err=str(error)), error.index == 0 and stream.is_full
         if isinstance(error, MessageTooLarge):
             return None, ApiError(10077, err="message to large"), False
-        self._effects.note.error("stream %s: message could not be stored: %s", stream.name, error)
+        self._refusals.refused(f"stream {stream.name}", error, messages)
         return None, ApiError(10077, err=str(error)), True
 
     def _append(self, batch: _Batch, first: int) -> None:
@@ -515,7 +517,7 @@ class Ingest:
         self._lane.unanswered -= batch.weight
         self.waiting -= len(batch.messages)
         if error is not None:
-            self._effects.note.error("stream %s could not be synced: %s", stream.name, error)
+            self._refusals.refused(f"stream {stream.name}", error, len(batch.messages))
             self._refuse_all(batch, ApiError(10077, err=str(error)))
             return
         host = self._effects.host
