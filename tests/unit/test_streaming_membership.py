@@ -309,6 +309,14 @@ async def test_shard_hears_of_its_server_and_monitoring_of_the_shard(world: Worl
 
 
 @scenario
+async def test_a_backlog_is_synced_by_groups_whatever_channels_are_told(world: World) -> None:
+    assert STREAMING.bucket is not None
+    bucket = replace(STREAMING.bucket, commit="disk")
+    async with world.server(streaming=replace(STREAMING, bucket=bucket, sync="never")):
+        assert world.services[0].snapshot_server().sync == "group"
+
+
+@scenario
 async def test_only_a_name_that_lasts_is_the_name_of_the_cluster(world: World) -> None:
     """A name that is made up at each start would make the prefix another cluster's at the next one."""
     for name in ("", "C"):

@@ -302,7 +302,9 @@ class StreamingService:
     @property
     def _sync(self) -> str:
         bucket = self.options.bucket
-        return "bucket" if bucket is not None and bucket.commit == "bucket" else self.options.sync
+        if bucket is None:
+            return self.options.sync
+        return "bucket" if bucket.commit == "bucket" else "group"  # the backlog's, whatever is configured
 
     @property
     def _role(self) -> str:
