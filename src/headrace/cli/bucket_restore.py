@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from headrace.cli.bucket_source import bucket_of, bucket_requests, shard_of
 from headrace.cli.progress import ProgressBars
+from headrace.errors import HeadraceError
 from headrace.protocol.rfc3339 import parse_time, short_time
 
 if TYPE_CHECKING:
@@ -35,7 +37,13 @@ def moment_of(text: str) -> RestorePoint:
 
 
 def restore(options: argparse.Namespace, home: Path, unfinished: Path) -> int:
-    """Make a store of a bucket. Raises: HeadraceError."""
+    """Make a store of a bucket. Raises: HeadraceError, also for a time that has not come yet."""
+    moment = None if options.at is None else options.at.time_ns
+    if moment is not None and moment > time_ns():
+        raise HeadraceError(
+            f"--at {short_time(moment)} is in the future by this machine's clock: leave it out for the "
+            "newest state, or give the number of an object"
+        )
     name, made = asyncio.run(_restored(options, home, unfinished))
     print(
         f"restored shard {name} as it was after object {made.number:,} ({short_time(made.time_ns)}): "

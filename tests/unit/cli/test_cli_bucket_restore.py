@@ -11,7 +11,7 @@ from headrace.bucket.changes import Change, Create, Mkdir, Write, encode
 from headrace.bucket.identity import IDENTITY_KEY
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.wal_object import Kind, WalObject
-from headrace.cli import jetstream
+from headrace.cli import bucket_restore, jetstream
 from headrace.jetstream.importing.detecting import HOME
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 WRITER = b"w" * 16
 SECOND = 1_000_000_000
 START_NS = 1_795_228_781 * SECOND  # 2026-11-21T02:39:41Z
+
+
+NOW_NS = START_NS + 86_400 * SECOND
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_restore, "time_ns", lambda: NOW_NS)
 
 
 def made_bucket(directory: Path, name: str = "jetstream") -> str:
@@ -86,6 +94,7 @@ def test_shard_is_named_where_there_are_several(tmp_path: Path, capsys: pytest.C
         (["--from", "file://{}/bucket", "--shard", "none"], "there is no shard none in"),
         (["--from", "file://{}/bucket", "--at", "9"], "has no WAL object 9 yet"),
         (["--from", "file://{}/bucket", "--backup", "x"], "--backup names a backup"),
+        (["--from", "file://{}/bucket", "--at", "2026-11-22T02:39:42Z"], "is in the future by this"),
         (["{}/bucket", "--at", "4"], "needs a bucket: --from"),
         (["{}/bucket", "--shard", "a"], "needs a bucket: --from"),
     ],
