@@ -38,6 +38,12 @@ _CUT: Final = frozenset({"RequestTimeout", "IncompleteBody"})
 """Codes of a request that did not arrive whole; S3 gives them with status 400."""
 _ELSEWHERE: Final = "redirect without LOCATION"
 """The words of obstore for a bucket that S3 has in another region."""
+_REQUEST: Final = re.compile(r"Error performing \w+ (\w+://[^/\s]+)\S* in .*?  ?- (.+)")
+"""The line of obstore for a request that failed: the store's address, and what went wrong."""
+_CAUSE: Final = re.compile(r"(?:message|error): \"([^\"]+)\"|InvalidCertificate\(\s*(\w+)")
+"""Why, as the lines behind it have it: of the system's error, or of a certificate."""
+MOST_TEXT: Final = 200
+"""Characters of what obstore says that are passed on: a line of a log."""
 _TEXTS: Final = {KeyMissing: "it is not there", KeyExists: "it is there already"}
 
 
@@ -62,8 +68,16 @@ def store_error(what: str, error: Exception, kinds: Any) -> StoreError:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an exception's text, or what it is where it has none."""
-    return str(error).partition("\n")[0] or repr(error)
+    """Return the first line of an exception's text, or what it is where it has none; a readable part of it.
+
+    Of a request that failed: the store's address and the reason, without paths and how often it was tried.
+    """
+    line, _, rest = str(error).partition("\n")
+    if (request := _REQUEST.search(line)) is not None:
+        causes = [found[1] or found[2] for found in _CAUSE.finditer(rest)]
+        line = f"{request[1]}: {request[2].strip()}" + (f" ({causes[-1]})" if causes else "")
+    line = line or repr(error)
+    return line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
 
 
 def _kind_by_code(answer: _Answer) -> type[StoreError] | None:

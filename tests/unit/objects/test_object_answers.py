@@ -10,6 +10,7 @@ import pytest
 
 from harness.s3 import obstore_options
 from harness.store_proxy import Fate, store_proxy
+from headrace.objects.answers import MOST_TEXT, first_line
 from headrace.objects.errors import (
     AccessRefused,
     KeyExists,
@@ -129,6 +130,22 @@ def test_many_bytes_in_memory_are_one_request(
         asyncio.run(store.put("key", data) if kind == "put" else store.create("key", data))
 
     assert [each.method for each in scripted.requests] == ["PUT"]
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_store_that_is_not_there_is_one_readable_line(kind: str) -> None:
+    pytest.importorskip("obstore")
+    store = open_async_store("s3://archive/orders", **obstore_options(NOWHERE), **ONCE)
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(request(store, kind))
+    _, _, reason = str(caught.value).partition(": ")
+    assert reason == f"{NOWHERE}: HTTP error: error sending request (Connection refused)"
+
+
+def test_what_a_store_says_is_cut_where_it_is_long() -> None:
+    assert first_line(ValueError("x" * MOST_TEXT)) == "x" * MOST_TEXT
+    assert first_line(ValueError("x" * 100_000)) == "x" * (MOST_TEXT - 1) + "…"
+    assert first_line(ValueError()) == "ValueError()"
 
 
 @pytest.mark.parametrize("kind", EVERY)
