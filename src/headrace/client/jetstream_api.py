@@ -38,8 +38,8 @@ STREAM_NOT_FOUND: Final = 10059
 STREAM_EXISTS: Final = 10058
 MESSAGE_NOT_FOUND: Final = 10037
 WRONG_LAST_SEQUENCE: Final = (10071, 10164)
-BUSY: Final = (10008, 10023, 10167, 10168)
-"""Unavailable for now, out of resources for now, and two names of 'too many requests'."""
+BUSY: Final = (10008, 10023, 10167)
+"""Unavailable for now, out of resources for now, too many requests."""
 
 EXISTS: Final = (STREAM_EXISTS, 10130, 10013, 10105, 10148, *WRONG_LAST_SEQUENCE)
 """A stream with other settings, one that a restore would be over, a consumer with the same name (in three

@@ -18,7 +18,9 @@ from headrace.client.errors import (
     ServerError,
 )
 from headrace.client.jetstream import JetStream, StreamState
+from headrace.client.jetstream_api import BUSY
 from headrace.errors import ProtocolError
+from headrace.protocol.jetstream.errors import ERRORS
 
 NS = 1795251196_000000001
 STREAM = {
@@ -158,6 +160,10 @@ def test_jetstream_stream_that_is_not_there_is_none_and_other_refusals_are_error
     busy = {"error": {"code": 429, "err_code": 10167, "description": "too many requests"}}
     with pytest.raises(NoRespondersError, match="too many requests"):  # it passes by itself
         JetStream(Script(INFO=busy)).state("S")  # type: ignore[arg-type]
+
+
+def test_errors_that_pass_by_themselves_say_so_by_their_codes() -> None:
+    assert {ERRORS[number][0] for number in BUSY} == {429, 503}
 
 
 @pytest.mark.parametrize(

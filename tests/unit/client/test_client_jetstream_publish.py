@@ -89,6 +89,10 @@ def test_reply_subjects_are_those_that_the_connection_may_have() -> None:
             (PublishAnswer.AGAIN, "too many"),
         ),
         (
+            b'{"error":{"code":400,"err_code":10168,"description":"message counters is disabled"}}',
+            (PublishAnswer.REFUSED, "message counters is disabled"),
+        ),
+        (
             b'{"error":{"code":400,"err_code":10077,"description":"no room"}}',
             (PublishAnswer.REFUSED, "no room"),
         ),
