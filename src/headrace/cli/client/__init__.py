@@ -14,7 +14,8 @@
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
-- `trace`: the way of a message; `api_errors`: numbers of errors; `cheat`: lines to copy.
+- `trace`: the way of a message; `api_errors`: numbers of errors, with `error_explanations`; `cheat`:
+  lines to copy.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `bench`: what a server does under load.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that

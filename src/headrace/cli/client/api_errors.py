@@ -1,9 +1,10 @@
-"""`headrace errors`: the errors of JetStream by number and by text."""
+"""`headrace errors`: the errors of JetStream by number and by text, and what to do about each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.cli.client.error_explanations import EXPLANATIONS
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.protocol.jetstream.errors import ERRORS
 
@@ -17,7 +18,7 @@ def list_all(call: Call) -> ExitCode | None:
 
 
 def find(call: Call) -> ExitCode | None:
-    """List the errors that have a text in theirs, in letters of any case."""
+    """List the errors that have a text in theirs or in the explanation, in letters of any case."""
     return _list(call, call.options.text.lower())
 
 
@@ -31,7 +32,11 @@ def look_up(call: Call) -> None:
 
 
 def _list(call: Call, text: str) -> ExitCode | None:
-    items = [_document(number) for number in sorted(ERRORS) if text in ERRORS[number][1].lower()]
+    items = [
+        _document(number)
+        for number in sorted(ERRORS)
+        if text in ERRORS[number][1].lower() or text in EXPLANATIONS[number].lower()
+    ]
 
     def show() -> None:
         from headrace.cli.text_table import ColumnKind, TextColumn
@@ -51,4 +56,4 @@ def _list(call: Call, text: str) -> ExitCode | None:
 
 def _document(number: int) -> dict[str, Any]:
     code, text = ERRORS[number]
-    return {"err_code": number, "code": code, "description": text}
+    return {"err_code": number, "code": code, "description": text, "explanation": EXPLANATIONS[number]}

@@ -10,6 +10,7 @@ _KEYS: Final = (
     JsonKey("err_code", "JetStream's number of the error"),
     JsonKey("code", "its kind, as in HTTP"),
     JsonKey("description", "its text, with braces where a server puts something in"),
+    JsonKey("explanation", "a sentence: what happened, and what to do"),
 )
 
 ROWS: Final = (
@@ -33,7 +34,7 @@ ROWS: Final = (
     ),
     CommandRow(
         words=("errors", "find"),
-        summary="Find errors of JetStream by their text",
+        summary="Find errors of JetStream by their text or explanation",
         run="api_errors:find",
         connects=False,
         lists=True,
