@@ -106,7 +106,8 @@ def read_credentials_file(path: str | Path) -> Credentials:
 
 def credentials_of(text: str, where: str) -> Credentials:
     """The JWT and the seed in the text of a credentials file. Raises: CredentialsError naming `where`."""
-    from headrace.protocol.user_seeds import SeedError, read_credentials
+    from headrace.protocol.seeds import SeedError
+    from headrace.protocol.user_seeds import read_credentials
 
     try:
         jwt, seed = read_credentials(text, where)
@@ -122,7 +123,8 @@ def read_seed_file(path: str | Path) -> Credentials:
 
 def seed_of(text: str, where: str) -> Credentials:
     """The seed in a text with nothing else but comments. Raises: CredentialsError naming `where`."""
-    from headrace.protocol.user_seeds import SeedError, find_seed
+    from headrace.protocol.seeds import SeedError
+    from headrace.protocol.user_seeds import find_seed
 
     try:
         return Credentials(seed=find_seed(text, where))

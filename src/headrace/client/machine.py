@@ -396,7 +396,8 @@ def connect_fields(credentials: Credentials, options: ConnectOptions, info: Serv
     if credentials.seed is not None:
         if info.nonce is None and credentials.jwt is None:
             raise CredentialsError("the server asks for no signature: it knows no users with keys")
-        from headrace.protocol.user_seeds import SeedError, prove  # most users have no keys
+        from headrace.protocol.seeds import SeedError  # most users have no keys
+        from headrace.protocol.user_seeds import prove
 
         try:
             # A server without users takes any JWT, and a signature over nothing.

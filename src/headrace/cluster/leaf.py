@@ -24,7 +24,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.peers import ROUTE_PROTOCOL, TRACE_PROTOCOL, LeafConnect, PeerInfo, PeerPermission
-from headrace.protocol.user_seeds import SeedError
+from headrace.protocol.seeds import SeedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

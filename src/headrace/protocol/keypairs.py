@@ -1,7 +1,7 @@
-"""A server's own key pairs: Ed25519 to sign with, X25519 to encrypt with.
+"""Key pairs: Ed25519 to sign with, X25519 to encrypt with.
 
-Here live private keys made for one run of the server, and the form of what is encrypted. Never lives here:
-keys in files, users' seeds (`user_seeds`), checking of signatures (`nkeys`).
+Here live private keys, and the form of what is encrypted. Never lives here: keys in files, seeds (`seeds`,
+`user_seeds`), checking of signatures (`nkeys`).
 
 Shape of what is sealed: `xkv1` | nonce: 24 bytes | NaCl box (XSalsa20 and Poly1305, 16 bytes longer than what
 is in it). Source: nats-server 2.15.1; libsodium's box.
@@ -19,12 +19,13 @@ from headrace.protocol.nkeys import KeyKind, NKeyError, decode_public, encode_pu
 if TYPE_CHECKING:
     from nacl.public import Box
 
-_VERSION: Final = b"xkv1"
+SEALED_MARK: Final = b"xkv1"
+"""The first bytes of what is sealed: the version of its form."""
 _NONCE_BYTES: Final = 24
 _MAC_BYTES: Final = 16
 _KEY_BYTES: Final = 32
 
-SEALED_EXTRA: Final = len(_VERSION) + _NONCE_BYTES + _MAC_BYTES
+SEALED_EXTRA: Final = len(SEALED_MARK) + _NONCE_BYTES + _MAC_BYTES
 """Bytes by which sealing makes a message longer."""
 
 
@@ -86,7 +87,7 @@ class CurveKeyPair:
         Raises: SealError if `recipient` is no public curve key.
         """
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return _VERSION + nonce + self._box(recipient).encrypt(data, nonce).ciphertext
+        return SEALED_MARK + nonce + self._box(recipient).encrypt(data, nonce).ciphertext
 
     def open(self, sealed: bytes, sender: str) -> bytes:
         """Open a message that the holder of a public key has sealed for this pair.
@@ -95,12 +96,12 @@ class CurveKeyPair:
         """
         if len(sealed) < SEALED_EXTRA:
             raise SealError("the encrypted message is cut off")
-        if not sealed.startswith(_VERSION):
+        if not sealed.startswith(SEALED_MARK):
             raise SealError("the encrypted message is of an unknown version")
         box = self._box(sender)
         from nacl.exceptions import CryptoError
 
-        start = len(_VERSION)
+        start = len(SEALED_MARK)
         try:
             return box.decrypt(sealed[start + _NONCE_BYTES :], sealed[start : start + _NONCE_BYTES])
         except CryptoError:

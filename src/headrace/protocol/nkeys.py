@@ -46,8 +46,7 @@ def encode_public(kind: KeyKind, key: bytes) -> str:
     """
     if len(key) != _KEY_BYTES:
         raise ValueError(f"a public key has {_KEY_BYTES} bytes, not {len(key)}")
-    body = bytes([kind]) + key
-    return base64.b32encode(body + _checksum(body)).decode().rstrip("=")
+    return base64.b32encode(with_checksum(bytes([kind]) + key)).decode().rstrip("=")
 
 
 def decode_public(text: str) -> tuple[KeyKind, bytes]:
@@ -65,6 +64,11 @@ def decode_public(text: str) -> tuple[KeyKind, bytes]:
         return KeyKind(body[0]), body[1:]
     except ValueError:
         raise NKeyError("the nkey is of no known public kind") from None
+
+
+def with_checksum(body: bytes) -> bytes:
+    """Return the bytes of an nkey with their checksum behind them."""
+    return body + _checksum(body)
 
 
 def has_checksum(raw: bytes) -> bool:

@@ -1,8 +1,7 @@
 """A user's seed: proving by a signature over a server's nonce who one is.
 
-Shape of a seed: base32 without padding of 16 bits (5 bits 18 = seed, 8 bits kind, 3 bits zero), the 32-byte
-Ed25519 seed, CRC16-XMODEM little-endian. A credentials file holds a user JWT and the seed it was made for,
-each between a line of dashes with its name and one that ends it. No message here shows a seed.
+A credentials file holds a user JWT and the seed it was made for, each between a line of dashes with its name
+and one that ends it. No message here shows a seed. Never lives here: the form of a seed (`seeds`).
 Source: client protocol, section 8.
 """
 
@@ -12,23 +11,16 @@ import base64
 import re
 from typing import Final
 
-from headrace.errors import HeadraceError
 from headrace.protocol.keypairs import SigningKeyPair
-from headrace.protocol.nkeys import KeyKind, has_checksum
+from headrace.protocol.nkeys import KeyKind
+from headrace.protocol.seeds import SeedError, decode_seed, seed_in
 
-_SEED: Final = re.compile(r"\bS[A-Z2-7]{57}\b")
-_SEED_KIND: Final = 18 << 3
 _BLOCK: Final = re.compile(r"-{3,}[^\n]*-{3,}\s+([\w\-.=]+)\s+-{3,}[^\n]*-{3,}")
-
-
-class SeedError(HeadraceError):
-    """A seed, or a file with one, that cannot be used."""
 
 
 def find_seed(text: str, where: str) -> str:
     """Return the seed in the text of a file that has nothing else but comments. Raises: SeedError."""
-    match = _SEED.search(text)
-    seed = "" if match is None else match[0]
+    seed = seed_in(text)
     _private(seed, where)
     return seed
 
@@ -57,11 +49,7 @@ def prove(seed: str, nonce: str, *, jwt: str | None = None, where: str = "the se
 
 def _private(seed: str, where: str) -> bytes:
     """Return the 32 private bytes of a user's seed. Raises: SeedError."""
-    if not _SEED.fullmatch(seed):
-        raise SeedError(f"{where} has no seed of a user (SU...)")
-    raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
-    if not has_checksum(raw):
-        raise SeedError(f"{where}: the checksum of the seed is wrong")
-    if raw[0] & 0xF8 != _SEED_KIND or (raw[0] & 7) << 5 | raw[1] >> 3 != KeyKind.USER:
+    kind, private = decode_seed(seed, where, "seed of a user (SU...)")
+    if kind is not KeyKind.USER:
         raise SeedError(f"{where}: the seed is not one of a user (SU...)")
-    return raw[2:-2]
+    return private

@@ -10,7 +10,7 @@ from headrace.cluster.leaf_port import LeafGrant
 from headrace.cluster.leafs import Leafs
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
 from headrace.conf.peer_options import ClusterOptions, PeerURL
-from headrace.protocol.user_seeds import SeedError
+from headrace.protocol.seeds import SeedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

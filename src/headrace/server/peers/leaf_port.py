@@ -19,7 +19,8 @@ from headrace.cluster.port import Address
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 from headrace.protocol.info import JETSTREAM_API_LEVEL
-from headrace.protocol.user_seeds import SeedError, prove, read_credentials
+from headrace.protocol.seeds import SeedError
+from headrace.protocol.user_seeds import prove, read_credentials
 from headrace.server.account_membership import UNLIMITED, tighter
 from headrace.server.peers.leaf_users import LeafApplicant
 from headrace.server.peers.machine_port import MachinePort
