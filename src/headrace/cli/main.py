@@ -125,6 +125,7 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "events": ClientWord(f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event",)),
     "top": ClientWord(f"{_ROWS}.top", "Watch a server and its connections", _LOOK_AFTER),
     "nkey": ClientWord(f"{_ROWS}.nkey", "Keys: made, shown; sign, encrypt", _LOOK_AFTER),
+    "creds": ClientWord(f"{_ROWS}.creds", "Credentials files: made, shown, checked", _LOOK_AFTER),
     "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
     "cheat": ClientWord(f"{_ROWS}.cheat", "Lines to copy, of all commands or of one word", _LOOK_AFTER),
     "errors": ClientWord(f"{_ROWS}.errors", "The errors of JetStream by number and text", _LOOK_AFTER),

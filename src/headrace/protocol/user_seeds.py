@@ -35,6 +35,16 @@ def read_credentials(text: str, where: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
+def credentials_text(jwt: str, seed: str) -> str:
+    """Return the text of a credentials file, as tools write it."""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+        "************************* IMPORTANT *************************\n"
+        "The seed below proves who the user is: whoever has it can be that user.\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
+
+
 def prove(seed: str, nonce: str, *, jwt: str | None = None, where: str = "the seed") -> dict[str, str]:
     """Return the fields that CONNECT has for a signed nonce: `sig`, and the `jwt` or else the `nkey`.
 

@@ -17,6 +17,7 @@
 - `trace`: the way of a message; `api_errors`: numbers of errors, with `error_explanations`; `cheat`:
   lines to copy.
 - `nkey`: keys, and what they sign and encrypt; `key_files`: where keys are.
+- `creds`, `creds_user`: credentials files, users signed; `token_claims`: what a token says.
 - `context`: saved connections; `account`: who one is, and what one may.
 - `bench`: what a server does under load.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that

@@ -184,18 +184,8 @@ def credential(call: Call) -> int:
 
 
 def _claims(path: str) -> dict[str, Any]:
-    """The claims of a credentials file's JWT; its signature is the server's matter. Raises: CommandError."""
-    import json
-    from base64 import urlsafe_b64decode
-
+    """The claims of a credentials file's JWT. Raises: CommandError."""
+    from headrace.cli.client.token_claims import claims_in
     from headrace.client.address import read_credentials_file
 
-    token = read_credentials_file(path).jwt or ""
-    parts = token.split(".")
-    try:
-        found = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (IndexError, ValueError):
-        raise CommandError(f"{path} has no JWT", ExitCode.NO_CONNECTION) from None
-    if not isinstance(found, dict):
-        raise CommandError(f"{path} has no JWT", ExitCode.NO_CONNECTION)
-    return found
+    return claims_in(read_credentials_file(path).jwt or "", path)

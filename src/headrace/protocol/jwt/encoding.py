@@ -1,7 +1,7 @@
-"""The way from claims to a signed token, for what a callout is asked and what it answers.
+"""The way from claims to a signed token: of users, and for what a callout is asked and what it answers.
 
-Here lives writing, by the tables that reading uses (`shapes`). Never lives here: users', accounts' and
-operators' tokens, which tools write; the clock.
+Here lives writing, by the tables that reading uses (`shapes`). Never lives here: accounts' and operators'
+tokens, which tools write; the clock.
 Source: nats-server 2.15.1, which leaves out what is empty but for a few fields.
 """
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from headrace.protocol.jwt.reading import Fields
     from headrace.protocol.keypairs import SigningKeyPair
 
-CalloutClaims: TypeAlias = claims.AuthorizationRequestClaims | claims.AuthorizationResponseClaims
+IssuedClaims: TypeAlias = (
+    claims.UserClaims | claims.AuthorizationRequestClaims | claims.AuthorizationResponseClaims
+)
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ALWAYS: Final[Mapping[type, frozenset[str]]] = {
@@ -35,11 +37,11 @@ _ALWAYS: Final[Mapping[type, frozenset[str]]] = {
 }
 
 
-def encode(claimed: CalloutClaims, key: SigningKeyPair, now: float) -> str:
+def encode(claimed: IssuedClaims, key: SigningKeyPair, now: float) -> str:
     """The token with these claims, of version 2 and issued now by this key.
 
     What the claims say of issuer, time of issue, identifier and version is replaced.
-    Units: `now` is seconds since 1970.
+    A user's times of the day are not written. Units: `now` is seconds since 1970.
     Raises: JWTError without a subject, for a key that does not issue such tokens, or beyond `MAX_TOKEN`.
     """
     kind, outside, inside = shapes.fields_of(claimed)
@@ -62,12 +64,20 @@ def _object(value: object, fields: Fields) -> dict[str, Any]:
     always = _ALWAYS.get(type(value), frozenset())
     written: dict[str, Any] = {}
     for name, (attribute, reader) in fields.items():
-        entry = getattr(value, attribute)
+        entry = _entry(value, attribute)
         if isinstance(reader, FieldsReader) and entry is not None:
             written[name] = _object(entry, reader.fields)
         elif entry or name in always:
             written[name] = entry
     return written
+
+
+def _entry(value: object, attribute: str) -> Any:
+    """An attribute; limits and permissions of a user stand beside its other fields in the JSON."""
+    if isinstance(value, claims.UserClaims) and not hasattr(value, attribute):
+        limits = value.limits
+        return getattr(limits if hasattr(limits, attribute) else limits.permissions, attribute)
+    return getattr(value, attribute)
 
 
 def _json(value: object) -> bytes:
