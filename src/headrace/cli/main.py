@@ -128,6 +128,7 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "creds": ClientWord(f"{_ROWS}.creds", "Credentials files: made, shown, checked", _LOOK_AFTER),
     "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
     "cheat": ClientWord(f"{_ROWS}.cheat", "Lines to copy, of all commands or of one word", _LOOK_AFTER),
+    "schema": ClientWord(f"{_ROWS}.schema", "The JSON of JetStream's API: schemas, checks", _LOOK_AFTER),
     "errors": ClientWord(f"{_ROWS}.errors", "The errors of JetStream by number and text", _LOOK_AFTER),
 }
 

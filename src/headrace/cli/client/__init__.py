@@ -14,8 +14,8 @@
   `object_buckets`, `objects`: the same of objects; `bucket_settings`: what flags make of a bucket's stream.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
-- `trace`: the way of a message; `api_errors`: numbers of errors, with `error_explanations`; `cheat`:
-  lines to copy.
+- `trace`: the way of a message; `api_errors`: numbers of errors, with `error_explanations`; `api_schemas`:
+  the JSON of the API; `cheat`: lines to copy.
 - `nkey`: keys, and what they sign and encrypt; `key_files`: where keys are.
 - `creds`, `creds_user`: credentials files, users signed; `token_claims`: what a token says.
 - `context`: saved connections; `account`: who one is, and what one may.

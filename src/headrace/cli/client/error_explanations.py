@@ -13,7 +13,10 @@ EXPLANATIONS: Final[dict[int, str]] = {
         "The account has used up its storage or its streams or consumers; remove what is not needed, or "
         "raise the limits of the account."
     ),
-    10003: "The subject of the API does not take such a request; compare its fields with the API's.",
+    10003: (
+        "The subject of the API does not take such a request; compare its fields with those of "
+        "`headrace schema info`."
+    ),
     10004: (
         "Some servers of the cluster did not answer in time, so the list is not whole; ask again, and look "
         "whether all servers are up."
@@ -83,7 +86,10 @@ EXPLANATIONS: Final[dict[int, str]] = {
         "The delivery prefix of a source or mirror elsewhere has a wildcard; give a prefix without `*` and "
         "`>`."
     ),
-    10025: "The body of the request is no JSON that the server can read; the text says where, so correct it.",
+    10025: (
+        "The body of the request is no JSON that the server can read; the text says where, and "
+        "`headrace schema validate` finds such mistakes before."
+    ),
     10026: (
         "The stream or the account has as many consumers as it may; remove some (`headrace consumer ls`), "
         "or raise `max_consumers` or the account's limit."
