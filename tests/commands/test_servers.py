@@ -273,6 +273,18 @@ def test_what_is_no_page_is_no_answer(
 # -- three servers
 
 
+def test_messages_take_their_time_from_server_to_server(mesh: Mesh, cluster: CommandLine) -> None:
+    found = (
+        cluster("latency", "--server-b", mesh.nodes[1].url, "--rate", "200", "--duration", "100ms", "--json")
+        .ok()
+        .json
+    )
+
+    assert found["servers"] == [mesh.nodes[0].url, mesh.nodes[1].url]
+    assert (found["sent"], found["received"]) == (20, 20)
+    assert 0 < found["latency"]["min_ns"] <= found["latency"]["p50_ns"] <= found["latency"]["max_ns"]
+
+
 def test_a_cluster_is_listed(cluster: CommandLine) -> None:
     found = cluster("server", "ls", "3", "--json").ok().json
 

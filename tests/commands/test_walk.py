@@ -136,6 +136,7 @@ NEEDED: dict[str, list[str]] = {
     "kv create": ["value"],
     "kv del": ["key"],
     "kv put": ["value"],
+    "latency": ["--server-b", "nats://127.0.0.1:1"],
     "object del": ["object"],
     "reply": ["--echo"],
     "stream add": ["name"],

@@ -101,6 +101,7 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
     "trace": ClientWord(f"{_ROWS}.trace", "Show the way of a message through servers", _TALK),
     "bench": ClientWord(f"{_ROWS}.bench", "Measure a server: publish, request, streams, key-value", _TALK),
+    "latency": ClientWord(f"{_ROWS}.latency", "Measure messages from one server to another", _TALK, ("lat",)),
     "micro": ClientWord(f"{_ROWS}.micro", "Services: find them, ask them, serve one", _TALK, ("service",)),
     "rtt": ClientWord(f"{_ROWS}.rtt", "Measure the round trip to the server", _TALK),
     "stream": ClientWord(

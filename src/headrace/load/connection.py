@@ -70,6 +70,15 @@ class LoadConnection:
         return self._machine.info.max_payload
 
     @property
+    def server(self) -> str:
+        """The address of the server."""
+        return str(self._machine.address)
+
+    @property
+    def version(self) -> str:
+        return self._machine.info.version
+
+    @property
     def inbox_prefix(self) -> bytes:
         return self._inbox_prefix.encode()
 

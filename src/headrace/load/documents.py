@@ -45,9 +45,7 @@ def report_document(report: LoadReport) -> dict[str, Any]:
     }
     histogram = report.total.latencies
     if histogram.count:
-        found["histogram"] = [
-            {"from_ns": row.least_ns, "to_ns": row.end_ns, "count": row.latencies} for row in histogram.rows()
-        ]
+        found["histogram"] = histogram_document(histogram)
     found["per_client"] = [figures_document(figures) for figures in report.clients]
     found["interrupted"] = report.was_interrupted
     return found
@@ -78,6 +76,13 @@ def latency_document(histogram: LatencyHistogram) -> dict[str, Any]:
         **percentiles,
         "max_ns": histogram.most_ns,
     }
+
+
+def histogram_document(histogram: LatencyHistogram) -> list[dict[str, int]]:
+    """Return the rows of a histogram."""
+    return [
+        {"from_ns": row.least_ns, "to_ns": row.end_ns, "count": row.latencies} for row in histogram.rows()
+    ]
 
 
 def comparison_document(scenario: str, comparison: LoadComparison) -> dict[str, Any]:

@@ -19,7 +19,7 @@
 - `nkey`: keys, and what they sign and encrypt; `key_files`: where keys are.
 - `creds`, `creds_user`: credentials files, users signed; `token_claims`: what a token says.
 - `context`: saved connections; `account`: who one is, and what one may.
-- `bench`: what a server does under load.
+- `bench`: what a server does under load; `latency`: how long messages take from one to another.
 - `stream_list`, `stream_info`: streams, looked at; `stream_change`: made and changed, by the flags that
   `stream_config` reads; `stream_removal`: emptied and removed; `stream_view`: their messages;
   `stream_backup`: in directories; `stream_copy`: copied; `stream_cluster`: their leaders and servers.
