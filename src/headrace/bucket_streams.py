@@ -1,22 +1,25 @@
-"""Streams of JetStream read from their bucket, with no server in the path: which there are, and messages.
+"""Stored streams read from their bucket, with no server in the path: which there are, and messages.
 
-Here lives `BucketStreams`: the streams of one account as they were committed at the last look, deletions and
-purges counted. Servers may own the bucket or be gone; none is asked, and nothing is changed. Slices of a
-stream are read anywhere, also in other processes (`read_slice_of`): they name the objects that hold their
-bytes, and have with them what the write-ahead log alone holds.
-Never here: what becomes of the messages (`headrace.spark`, `headrace.tables`), files of a shard (`bucket`).
+Here live `BucketLogs`, what is read of a shard as it was committed at the last look, deletions and purges
+counted, and `BucketStreams`: the streams of one account of JetStream. Servers may own the bucket or be gone;
+none is asked, and nothing is changed. Slices of a stream are read anywhere, also in other processes
+(`read_slice_of`): they name the objects that hold their bytes, and have with them what the write-ahead log
+alone holds.
+Never here: channels of NATS Streaming (`bucket_channels`), what becomes of the messages (`headrace.spark`,
+`headrace.tables`), files of a shard (`bucket`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -24,7 +27,7 @@ from msgspec import Struct
 from headrace.bucket.errors import Behind, BucketError
 from headrace.bucket.extent_contents import KEPT, ExtentContents
 from headrace.bucket.identity import IDENTITY_KEY, check_readable
-from headrace.bucket.keys import ShardKeys
+from headrace.bucket.keys import ShardKeys, channels_shard
 from headrace.bucket.opening import open_bucket
 from headrace.bucket.overview import shards_of
 from headrace.bucket.requests import BucketRequests
@@ -53,30 +56,46 @@ if TYPE_CHECKING:
     from headrace.jetstream.state.records import StreamRecord
     from headrace.log.encryption import Cipher
     from headrace.log.port import LogState, MessageLog, StoredMessage
-    from headrace.protocol.jetstream.configs import StreamConfig
 
 _Result = TypeVar("_Result")
+_Record = TypeVar("_Record")
+"""The record of one stream in the state of its shard."""
 
 SHARD: Final = "jetstream"
 """The shard of a bucket that has the streams of servers."""
 SLICE_KEPT: Final = 16 << 20
 """Bytes of extents that the reader of a slice keeps."""
-_HOME: Final = Path("/") / SHARD
-"""The directory of the shard's files, a name only."""
+_HOME: Final = Path("/shard")
+"""The directory of a shard's files, a name only."""
 _SCHEMES: Final = ("s3://", "gs://", "az://", "file:///")
 _PAGE: Final = 256
 
 
 class StreamBucket(Struct, frozen=True):
-    """A bucket with the streams of an account. `secret`, `algorithm` (CHACHA, AES): of an encrypted store."""
+    """A bucket with the streams of an account, or with the channels of a cluster ID of NATS Streaming.
+
+    `secret`, `algorithm` (CHACHA, AES): of an encrypted store.
+    """
 
     options: BucketOptions
     account: str = GLOBAL_ACCOUNT
     secret: str | None = None
     algorithm: str = "CHACHA"
+    cluster_id: str | None = None
+    """The cluster ID whose channels are meant; None: streams are."""
 
     def __repr__(self) -> str:
-        return f"StreamBucket({self.options.url}, account {self.account})"
+        return f"StreamBucket({self.options.url}, {self.owner})"
+
+    @property
+    def owner(self) -> str:
+        """The account of the streams, or the cluster of the channels, in words."""
+        return f"account {self.account}" if self.cluster_id is None else f"cluster {self.cluster_id}"
+
+    @property
+    def shard(self) -> str:
+        """The shard that has them."""
+        return SHARD if self.cluster_id is None else channels_shard(self.cluster_id)
 
     def cipher(self) -> Cipher | None:
         """Return the cipher of the store, None without a secret. Its key takes some 50 ms, once."""
@@ -84,7 +103,7 @@ class StreamBucket(Struct, frozen=True):
 
     def contents(self, most: int = KEPT) -> ExtentContents:
         """Return the bytes of its objects for threads. Raises: BucketError, UnsupportedError."""
-        return ExtentContents(open_bucket(self.options).reads, ShardKeys(SHARD), most)
+        return ExtentContents(open_bucket(self.options).reads, ShardKeys(self.shard), most)
 
 
 def bucket_at(
@@ -136,25 +155,38 @@ class BucketStream:
     """One stream as it was when its bucket was looked at."""
 
     def __init__(
-        self, name: str, record: StreamRecord, config: StreamConfig, log: MessageLog, view: _Look
+        self,
+        name: str,
+        log_name: bytes,
+        log: MessageLog,
+        look: _Look,
+        *,
+        created_ns: int,
+        begins_at: int = 1,
+        cut_at: int | None = None,
+        keeps_order: bool = True,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
+        """Make the view of a stream.
+
+        `begins_at`: its first sequence while no message was stored. `cut_at`: the first sequence that may not
+        be read yet.
+        """
         self.name: Final = name
-        self.created_ns: Final = record.created_ns
-        self.metadata: Final[Mapping[str, str]] = config.metadata
-        self.keeps_order: Final = removes_front_only(config)
+        self.created_ns: Final = created_ns
+        self.metadata: Final[Mapping[str, str]] = metadata or {}
+        self.keeps_order: Final = keeps_order
         """True if messages at the front go by age, limits or a purge only."""
+        self._log_name: Final = log_name
         self._log: Final = log
-        self._look: Final = view
+        self._look: Final = look
         found = log.state()
         self._state: Final[LogState] = found
         is_new = not found.last_sequence
-        self.first_sequence: Final = max(config.first_seq, 1) if is_new else found.first_sequence
-        self.last_sequence: Final = self.first_sequence - 1 if is_new else self._whole(found.last_sequence)
-        """The last sequence that may be read: a batch of which a part is committed comes later."""
-
-    def _whole(self, last: int) -> int:
-        cut = incomplete_batch(self._log) if self._log.may_end_torn else []
-        return min(cut) - 1 if cut else last
+        self.first_sequence: Final = begins_at if is_new else found.first_sequence
+        last = begins_at - 1 if is_new else found.last_sequence
+        self.last_sequence: Final = last if cut_at is None else cut_at - 1
+        """The last sequence that may be read."""
 
     @property
     def messages(self) -> int:
@@ -190,7 +222,7 @@ class BucketStream:
     @cached_property
     def _view(self) -> LogView | None:
         with suppress(LogGone):  # no message was ever stored
-            return self._look.view(stream_log(self._look.account, self.name))
+            return self._look.view(self._log_name)
         return None
 
     def slices(self, first: int, end: int, count: int) -> list[StreamSlice]:
@@ -228,7 +260,6 @@ class _Look:
     """The files of some logs as they were at one moment, and a store over them, which nobody else sees."""
 
     def __init__(self, files: ShardFiles, logs: Mapping[bytes, Path], bucket: StreamBucket) -> None:
-        self.account: Final = bucket.account
         self._cipher: Final = bucket.cipher()
         self._files: Final = directories_of(files, logs.values()).opened(files.contents, _HOME)
         self._logs: Final = logs
@@ -261,17 +292,22 @@ class _Look:
             return spans_of(self._files, spans)
 
 
-class BucketStreams:
-    """The streams of an account in a bucket, as of the last look; none is taken before it is needed.
+class BucketLogs(ABC, Generic[_Record]):
+    """The streams or channels in a shard of a bucket, as of the last look; none is taken before it is needed.
 
     One thread at a time. Methods raise BucketError, StoreError, LogError, each with one line.
     """
+
+    word: ClassVar[str]
+    """The word for one of them."""
+    absent: ClassVar[str]
+    """The end of an error for a bucket that has no such shard."""
 
     def __init__(self, bucket: StreamBucket) -> None:
         self._bucket: Final = bucket
         self._contents: Final = bucket.contents()
         self._files: ShardFiles | None = None
-        self._records: dict[str, StreamRecord] | None = None
+        self._records: Mapping[str, _Record] | None = None
         self._streams: dict[str, BucketStream | None] = {}
 
     def look_again(self) -> None:
@@ -285,15 +321,15 @@ class BucketStreams:
     async def _brought_up(self, files: ShardFiles | None) -> ShardFiles:
         store, keys = (
             BucketRequests(open_bucket(self._bucket.options).store, Random().random),
-            ShardKeys(SHARD),
+            ShardKeys(self._bucket.shard),
         )
         if files is not None:
             with suppress(Behind):
                 await read_further(store, keys, files)
                 return files
         await check_readable(store)
-        if SHARD not in await shards_of(store):
-            raise BucketError(f"{store.location} has no streams of JetStream in it")
+        if self._bucket.shard not in await shards_of(store):
+            raise BucketError(f"{store.location} {self.absent.format(owner=self._bucket.owner)}")
         return await load_shard_files(store, self._contents, keys, _HOME)
 
     def names(self) -> list[str]:
@@ -322,11 +358,9 @@ class BucketStreams:
                 self._files, self._records, self._streams = None, None, {}
         raise BucketError(f"{self._bucket.options.url}: objects are deleted faster than they can be read")
 
-    def _known(self) -> dict[str, StreamRecord]:
+    def _known(self) -> Mapping[str, _Record]:
         if self._records is None:
-            look = self._look(f"{self._bucket.account}/state".encode())
-            state, _ = read_state(look.store, self._bucket.account, _pass_over)
-            self._records = state.streams
+            self._records = self._read_records()
         return self._records
 
     def _opened(self, name: str) -> BucketStream | None:
@@ -335,24 +369,63 @@ class BucketStreams:
             self._streams[name] = None if record is None else self._open(name, record)
         return self._streams[name]
 
+    @abstractmethod
+    def _read_records(self) -> Mapping[str, _Record]:
+        """Read which of them there are. Raises: LogError."""
+
+    @abstractmethod
+    def _open(self, name: str, record: _Record) -> BucketStream:
+        """Open one of them. Raises: BucketError, LogError."""
+
+    def _place(self, name: str) -> str:
+        """One of them in words, for errors."""
+        return f"{self.word} {name} in {self._bucket.options.url}"
+
+    def _logs(self) -> Mapping[bytes, Path]:
+        """Return the directories of all logs, by the names of the logs."""
+        assert self._files is not None
+        return list_logs(_HOME, self._files) if self._files.is_directory(_HOME / "logs") else {}
+
+    def _look(self, name: bytes) -> _Look:
+        assert self._files is not None
+        logs = self._logs()
+        return _Look(self._files, {name: logs[name]} if name in logs else {}, self._bucket)
+
+
+class BucketStreams(BucketLogs["StreamRecord"]):
+    """The streams of an account in a bucket."""
+
+    word = "stream"
+    absent = "has no streams of JetStream in it"
+
+    def _read_records(self) -> Mapping[str, StreamRecord]:
+        look = self._look(f"{self._bucket.account}/state".encode())
+        state, _ = read_state(look.store, self._bucket.account, _pass_over)
+        return state.streams
+
     def _open(self, name: str, record: StreamRecord) -> BucketStream:
-        where = f"stream {name} in {self._bucket.options.url}"
         try:
             config = record.read()
         except ValueError as error:
-            raise BucketError(f"{where}: its configuration cannot be read: {error}") from error
+            raise BucketError(f"{self._place(name)}: its configuration cannot be read: {error}") from error
         if config.storage is Storage.MEMORY:
-            raise BucketError(f"{where} has memory storage: its messages are in no bucket")
+            raise BucketError(f"{self._place(name)} has memory storage: its messages are in no bucket")
         log_name = stream_log(self._bucket.account, name)
         look = self._look(log_name)
         limits = Limits(waits_for_expire=True, weights=log_limits(config).weights)  # else no checkpoint fits
         log = look.store.open(log_name, limits)
-        return BucketStream(name, record, config, log, look)
-
-    def _look(self, name: bytes) -> _Look:
-        assert self._files is not None
-        logs = list_logs(_HOME, self._files) if self._files.is_directory(_HOME / "logs") else {}
-        return _Look(self._files, {name: logs[name]} if name in logs else {}, self._bucket)
+        torn = incomplete_batch(log) if log.may_end_torn else []  # a batch comes when it is whole
+        return BucketStream(
+            name,
+            log_name,
+            log,
+            look,
+            created_ns=record.created_ns,
+            begins_at=max(config.first_seq, 1),
+            cut_at=min(torn, default=None),
+            keeps_order=removes_front_only(config),
+            metadata=config.metadata,
+        )
 
 
 def _pass_over(_sequence: int, _reason: str) -> None:

@@ -1,15 +1,18 @@
-"""A server of a test's own with its streams in a bucket, a directory, and messages for it."""
+"""A server of a test's own with its streams or channels in a bucket, a directory, and messages for it."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from harness.waiting import wait_until
+from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.errors import NoRespondersError
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.bucket_options import BucketOptions
 from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -26,6 +29,31 @@ def serving(place: Path, store: str = "store", **more: Any) -> Server:
     return Server(
         jetstream=JetStreamOptions(store_dir=str(place / store), bucket=directory_bucket(place), **more)
     )
+
+
+def serving_channels(place: Path, store: str = "channels", **more: Any) -> Server:
+    """A streaming server with the cluster ID c over that bucket."""
+    return Server(
+        streaming=StreamingOptions(
+            cluster_id="c",
+            store_type="FILE",
+            directory=str(place / store),
+            bucket=directory_bucket(place),
+            **more,
+        )
+    )
+
+
+def fill_channel(url: str, channel: str, first: int, count: int) -> None:
+    """Publish numbers, as text, to a channel of the cluster ID c; all of them are acknowledged on return."""
+
+    async def publish() -> None:
+        async with await stan.connect("c", "filler", servers=url) as client:
+            await asyncio.gather(
+                *(client.publish(channel, b"%d" % number) for number in range(first, first + count))
+            )
+
+    asyncio.run(publish())
 
 
 def create(url: str, name: str = "ORDERS", **config: Any) -> None:

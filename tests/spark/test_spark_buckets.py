@@ -1,4 +1,6 @@
-"""Streams in a bucket read by a real Spark without a server: as a table, and as a stream over restarts."""
+"""Streams and channels in a bucket read by a real Spark without a server: as a table, and as a stream over
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.bucket_servers import create, directory_bucket, fill, serving
+from harness.bucket_servers import (
+    create,
+    directory_bucket,
+    fill,
+    fill_channel,
+    serving,
+    serving_channels,
+)
 from harness.dearest import in_turn
 
 if TYPE_CHECKING:
@@ -55,3 +64,32 @@ def test_a_bucket_is_read_over_restarts_and_other_owners(spark: SparkSession, tm
     ).collect()
     assert list(row) == [1040, 1040, sum(range(1, 1041))]
     assert frame.where("sequence > 1035").count() == 5
+
+
+def test_a_channel_is_read_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    channel = {"path": directory_bucket(tmp_path).url, "channel": "orders", "clusterId": "c"}
+
+    def run() -> None:
+        query = (
+            spark.readStream.format("nats")
+            .options(startingOffsets="earliest", **channel)
+            .load()
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "table"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    with serving_channels(tmp_path) as server:
+        fill_channel(server.url, "orders", 1, 100)
+        run()
+        fill_channel(server.url, "orders", 101, 10)
+    run()  # nobody serves them
+    wanted = list(range(1, 111))
+    assert sorted(row.sequence for row in spark.read.parquet(str(tmp_path / "table")).collect()) == wanted
+    assert (
+        sorted(row.sequence for row in spark.read.format("nats").options(**channel).load().collect())
+        == wanted
+    )

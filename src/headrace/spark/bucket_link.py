@@ -1,4 +1,4 @@
-"""Streams in a bucket as stored streams: what `stored_link` asks a server, answered from the bucket alone.
+"""Streams and channels in a bucket as stored streams: what `stored_link` asks a server, answered from there.
 
 Used beside the driver (how far is a stream, which objects hold these sequences?) and in executors (the
 messages of a slice). All answers are of the last look, until `look_again`. Copies begin without one.
@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.bucket.errors import BucketError
+from headrace.bucket_channels import BucketChannels
 from headrace.bucket_streams import SLICE_KEPT, BucketStreams, ObjectsGone, StreamSlice, read_slice_of
 from headrace.engine.columns import ColumnsBuilder
 from headrace.errors import LogError, UnsupportedError
 from headrace.objects.errors import StoreError
 from headrace.protocol.columns import Columns, pack
+from headrace.protocol.documents import raw_name
 from headrace.spark.errors import StoredStreamError
-from headrace.spark.offsets import STREAM
+from headrace.spark.offsets import CHANNEL
 from headrace.spark.schema import arrow_schema, columns_record_batch
 from headrace.spark.stored_link import StoredRows, StoredState
 from headrace.tables.source import columns_of
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from headrace.bucket_streams import BucketStream
+    from headrace.bucket_streams import BucketLogs, BucketStream
     from headrace.spark.offsets import StoredKind, StoredRange
     from headrace.spark.options import SourceOptions
 
 ATTEMPTS: Final = 8
 """The number of times that reading a range begins again because objects were deleted meanwhile."""
-_HINT: Final = ": set option keyFile, the key of jetstream { key } in its server's configuration"
+_HINT: Final = ": set option keyFile, the key in its server's configuration"
 
 _log = logging.getLogger("headrace.spark")
 
@@ -54,18 +56,16 @@ class BucketLink:
 
     def __init__(self, options: SourceOptions) -> None:
         assert options.path is not None
-        self._bucket = options.in_bucket.bucket(options.path)
-        self._streams: BucketStreams | None = None
+        self.kind: Final[StoredKind] = options.stored_kind
+        cluster_id = options.cluster_id if self.kind is CHANNEL else None
+        self._bucket = options.in_bucket.bucket(options.path, cluster_id)
+        self._streams: BucketLogs[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_bucket": self._bucket, "_streams": None}
-
-    @property
-    def kind(self) -> StoredKind:
-        return STREAM
+        return {"kind": self.kind, "_bucket": self._bucket, "_streams": None}
 
     def place(self, name: str) -> str:
-        return f"{STREAM.word} {name} of account {self._bucket.account} in {self._bucket.options.url}"
+        return f"{self.kind.word} {name} of {self._bucket.owner} in {self._bucket.options.url}"
 
     # ---- how far streams are ----------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class BucketLink:
 
     def matching(self, pattern: str) -> dict[str, StoredState]:
         with self._telling():
-            names = [name for name in self._looked().names() if STREAM.matches(pattern, name)]
+            names = [name for name in self._looked().names() if self.kind.matches(pattern, name)]
         states = {name: self.state(name) for name in names}
         return {name: state for name, state in states.items() if state is not None}
 
@@ -146,7 +146,7 @@ class BucketLink:
         self, name: str, wanted: StreamSlice, filters: Sequence[str], columns: StructType
     ) -> Iterator[StoredRows]:
         """The messages of a slice, each once. Raises: ObjectsGone, StoredStreamError."""
-        stream, schema = name.encode(), arrow_schema(columns)
+        stream, schema = raw_name(name), arrow_schema(columns)
         patterns = [one.encode() for one in filters]
         with self._telling():
             contents = self._bucket.contents(SLICE_KEPT)
@@ -162,9 +162,10 @@ class BucketLink:
         with self._telling():
             return self._looked().get(name)
 
-    def _looked(self) -> BucketStreams:
+    def _looked(self) -> BucketLogs[Any]:
         if self._streams is None:
-            self._streams = BucketStreams(self._bucket)
+            is_of_channels = self._bucket.cluster_id is not None
+            self._streams = (BucketChannels if is_of_channels else BucketStreams)(self._bucket)
         return self._streams
 
     @contextmanager

@@ -1,9 +1,10 @@
-"""Reading streams from their bucket, as tables and as streams; with option `url` what is newer from a server.
+"""Reading streams and channels from their bucket, as tables and as streams.
 
-Offsets are those of the streams on a server: sequences, and when the stream was made. So a query may go on
-with the bucket where it read from the server, and the other way round. The driver looks at the bucket and
-cuts ranges into slices of about equal bytes, tasks read the objects themselves. A task whose objects were
-deleted meanwhile looks again, and goes on behind its last message.
+With option `url` what is newer comes from a server. Offsets are those of the streams on a server: sequences,
+and when the stream was made. So a query may go on with the bucket where it read from the server, and the
+other way round. The driver looks at the bucket and cuts ranges into slices of about equal bytes, tasks read
+the objects themselves. A task whose objects were deleted meanwhile looks again, and goes on behind its last
+message.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.bucket_streams import ObjectsGone, StreamSlice
+from headrace.protocol.documents import raw_name
 from headrace.spark.bucket_link import BucketLink
-from headrace.spark.jetstream_link import JetStreamLink
 from headrace.spark.log_reader import FROM_FILES, SLICE_BYTES
 from headrace.spark.stored_reader import (
     FilteringBatchReader,
@@ -23,6 +24,7 @@ from headrace.spark.stored_reader import (
     StoredPartition,
     StoredStreamReader,
     StoredTasks,
+    link_of,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class BucketTasks(StoredTasks):
 
     def __init__(self, options: SourceOptions, schema: StructType, link: StoredAnswers | None = None) -> None:
         self._bucket = BucketLink(options)
-        server = JetStreamLink(options) if options.url is not None else None
+        server = link_of(options) if options.url is not None else None
         super().__init__(options, schema, link or server or self._bucket)
 
     def _found(self) -> dict[str, StoredState | None]:
@@ -104,7 +106,7 @@ class BucketTasks(StoredTasks):
             return [], wanted
         here = part.range
         damaged = [(a, b) for a, b in part.damaged if a < here.end and b >= here.first]
-        self._check_damage(wanted.name, ((wanted.name.encode(), tuple(damaged)),) if damaged else ())
+        self._check_damage(wanted.name, ((raw_name(wanted.name), tuple(damaged)),) if damaged else ())
         tasks = [
             BucketPartition(
                 replace(here, first=one.view.first, end=one.view.end), filters, one, part.metadata

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from headrace.bucket.errors import BucketError
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.errors import UnsupportedError
 from headrace.objects.errors import StoreError
 from headrace.spark.core_reader import CoreStreamReader
@@ -131,7 +132,9 @@ class NatsDataSource(DataSource):
 
 
 def _located(options: SourceOptions) -> SourceOptions:
-    """The options with the URL of the bucket where their path is one of streams; without `stream` all are.
+    """The options with the URL of the bucket where their path is one of streams or channels.
+
+    Without `stream` and `channel` all streams of the account are read.
 
     It costs one request. Raises: OptionError, StoredStreamError.
     """
@@ -144,10 +147,15 @@ def _located(options: SourceOptions) -> SourceOptions:
         raise StoredStreamError(f"cannot read {options.path}: {error}") from error
     if found is None:
         return options
-    if options.channels or options.log_path is not None:
-        given = "channel" if options.channels else "logPath"
-        raise OptionError(f"option {given} does not go with {options.path}, a bucket of streams: say stream")
-    return replace(options, path=found.url, streams=options.streams or ("*",), is_of_bucket=True)
+    if options.log_path is not None:
+        raise OptionError(f"option logPath does not go with {options.path}, a bucket of streams")
+    if not options.channels:
+        return replace(options, path=found.url, streams=options.streams or ("*",), is_of_bucket=True)
+    given = {"account": options.in_bucket.account != GLOBAL_ACCOUNT, "filterSubjects": bool(options.filters)}
+    for name, is_given in given.items():
+        if is_given:
+            raise OptionError(f"option {name} is for streams: say clusterId for channels, and their names")
+    return replace(options, path=found.url, is_of_bucket=True)
 
 
 def _check_bucket_only(options: SourceOptions) -> None:
@@ -221,6 +229,12 @@ def _payloads_of_path(options: SourceOptions, *, is_asked_for: bool) -> StreamPa
     if options.is_of_bucket:
         from headrace.spark.bucket_link import BucketLink
 
+        if options.channels:
+            if is_asked_for:
+                raise OptionError(
+                    "option valueFormat schema is for streams and tables: channels say no schema"
+                )
+            return None
         states = states_of(BucketLink(options), STREAM, options.streams)
         metadata = {name: state.metadata for name, state in states.items() if state is not None}
         return payloads_of(metadata, options.filters, is_asked_for=is_asked_for)

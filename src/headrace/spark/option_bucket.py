@@ -26,7 +26,13 @@ IN_BUCKET: Final = (
     Option(
         "keyFile", "text", "none", "Of a bucket: file that holds the key of an encrypted store", ("path",)
     ),
-    Option("cipher", "word", "chachapoly", "Of a bucket: `chachapoly` or `aes`, with `keyFile`", ("path",)),
+    Option(
+        "cipher",
+        "word",
+        "chachapoly; channels: aes",
+        "Of a bucket: `chachapoly` or `aes`, with `keyFile`",
+        ("path",),
+    ),
 )
 """The options that go with the path of a bucket."""
 
@@ -37,20 +43,22 @@ class InBucket:
 
     account: str = GLOBAL_ACCOUNT
     secret: str | None = field(default=None, repr=False)
-    algorithm: str = "CHACHA"
+    algorithm: str | None = None
+    """The algorithm; None: what servers take where none is said."""
 
-    def bucket(self, url: str) -> StreamBucket:
-        """Return the bucket at a URL."""
+    def bucket(self, url: str, cluster_id: str | None) -> StreamBucket:
+        """Return the bucket at a URL, with the channels of a cluster ID or (None) streams."""
         from headrace.bucket_streams import StreamBucket  # few queries read buckets
         from headrace.conf.bucket_options import BucketOptions
 
-        return StreamBucket(BucketOptions(url), self.account, self.secret, self.algorithm)
+        algorithm = self.algorithm or ("CHACHA" if cluster_id is None else "AES")
+        return StreamBucket(BucketOptions(url), self.account, self.secret, algorithm, cluster_id)
 
 
 def read_in_bucket(values: Mapping[str, str]) -> InBucket:
     """Read the options of a bucket; `values` are by lower-case name. Raises: OptionError."""
-    cipher = values.get("cipher", "chachapoly").lower()
-    if cipher not in _CIPHERS:
+    cipher = values.get("cipher", "").lower()
+    if cipher and cipher not in _CIPHERS:
         raise OptionError(f"option cipher: {cipher!r} is neither chachapoly nor aes")
     path = values.get("keyfile")
     if path is None and "cipher" in values:
@@ -58,7 +66,7 @@ def read_in_bucket(values: Mapping[str, str]) -> InBucket:
     return InBucket(
         values.get("account") or GLOBAL_ACCOUNT,
         None if path is None else _secret(path),
-        _CIPHERS[cipher],
+        _CIPHERS[cipher] if cipher else None,
     )
 
 

@@ -121,7 +121,7 @@ class SourceOptions:
         None,
         "text",
         "Directory of a store, a log or of tables, or URL of tables or of a bucket: read their files "
-        "(`channel` or, of tables and buckets, `stream` chooses)",
+        "(`channel` or, of tables and buckets, `stream` chooses; `clusterId` whose channels)",
         shown_default=_ONE_OF_THESE,
     )
     log_path: str | None = option(

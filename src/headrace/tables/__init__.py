@@ -10,7 +10,7 @@ here: a server, a Spark session, arguments of a program.
     table = Table(open_store("tables/orders"))
     spark.read.parquet(*table.locations())
 
-Streams in a bucket are read without tables and without a server by `read_stream`.
+Streams in a bucket are read without tables and without a server by `read_stream`, channels by `read_channel`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from headrace.objects.opening import open_store
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
-    from headrace.tables.bucket_rows import StreamRows, read_stream
+    from headrace.tables.bucket_rows import StreamRows, read_channel, read_stream
 
-__all__ = ["StreamRows", "Table", "open_store", "read_stream"]
+__all__ = ["StreamRows", "Table", "open_store", "read_channel", "read_stream"]
 
 
 def __getattr__(name: str) -> Any:
     """Load what reads buckets when it is used: it needs the formats of streams, and a server has no use for
     it.
     """
-    if name in ("StreamRows", "read_stream"):
+    if name in ("StreamRows", "read_channel", "read_stream"):
         from headrace.tables import bucket_rows
 
         return getattr(bucket_rows, name)

@@ -1,4 +1,6 @@
-"""Streams in a bucket as rows, without a server and without a table: `read_stream`.
+"""Streams and channels in a bucket as rows, without a server and without a table.
+
+Here live `read_stream` and `read_channel`:
 
     import duckdb
     from headrace.tables import read_stream
@@ -14,13 +16,15 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from headrace.bucket.errors import BucketError
+from headrace.bucket_channels import BucketChannels
 from headrace.bucket_streams import BucketStreams, ObjectsGone, StreamBucket, bucket_at
 from headrace.conf.account_options import GLOBAL_ACCOUNT
+from headrace.protocol.documents import raw_name
 from headrace.tables.columns import to_arrow
 from headrace.tables.errors import SourceChanged, SourceMissing, TableDamaged, TableError
 from headrace.tables.manifest import TableManifest
@@ -31,8 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from headrace.bucket_streams import BucketStream
+    from headrace.bucket_streams import BucketLogs, BucketStream
+    from headrace.conf.bucket_options import BucketOptions
 
+DEFAULT_CLUSTER_ID: Final = "test-cluster"
+"""The cluster ID of servers and clients of NATS Streaming where none is given."""
 PIECE_BYTES: Final = 4 << 20
 """About the bytes of records that a thread reads at once."""
 ATTEMPTS: Final = 8
@@ -64,21 +71,63 @@ def read_stream(
     Raises: SourceMissing for a stream that is not there; TableError for arguments that cannot be;
     BucketError, StoreError, LogError with what is wrong with the bucket.
     """
-    if cipher not in ("chachapoly", "aes"):
-        raise TableError(f"cipher {cipher!r} is neither chachapoly nor aes")
-    options = bucket_at(location, endpoint=endpoint, region=region)
-    if options is None:
-        raise BucketError(f"{location} has no streams of Headrace in it")
-    bucket = StreamBucket(options, account, key, "AES" if cipher == "aes" else "CHACHA")
+    algorithm = _algorithm(cipher)
+    bucket = StreamBucket(_bucket(location, endpoint, region), account, key, algorithm)
     streams = BucketStreams(bucket)
-    found = streams.get(stream)
-    if found is None:
-        raise SourceMissing(f"there is no stream {stream} of account {account} in {options.url}")
+    found = _found(streams, stream, bucket)
     return StreamRows(streams, found, first=first, end=end, subjects=subjects, columns=columns)
 
 
+def read_channel(
+    location: str,
+    channel: str,
+    *,
+    cluster_id: str = DEFAULT_CLUSTER_ID,
+    first: int = 1,
+    end: int | None = None,
+    columns: Sequence[str] | None = None,
+    key: str | None = None,
+    cipher: str = "aes",
+    endpoint: str | None = None,
+    region: str | None = None,
+) -> StreamRows:
+    """Look at a channel of NATS Streaming in a bucket; return its messages, as committed by now.
+
+    `cluster_id`: whose channel it is. `key`, `cipher` (aes as in servers, or chachapoly): of an encrypted
+    store. The rest, and the rows, are as with `read_stream`: a channel is the one subject of its messages.
+
+    Raises: SourceMissing for a channel that is not there; else as `read_stream`.
+    """
+    algorithm = _algorithm(cipher)
+    options = _bucket(location, endpoint, region)
+    bucket = StreamBucket(options, secret=key, algorithm=algorithm, cluster_id=cluster_id)
+    channels = BucketChannels(bucket)
+    found = _found(channels, channel, bucket)
+    return StreamRows(channels, found, first=first, end=end, subjects=(), columns=columns)
+
+
+def _algorithm(cipher: str) -> str:
+    if cipher not in ("chachapoly", "aes"):
+        raise TableError(f"cipher {cipher!r} is neither chachapoly nor aes")
+    return "AES" if cipher == "aes" else "CHACHA"
+
+
+def _bucket(location: str, endpoint: str | None, region: str | None) -> BucketOptions:
+    options = bucket_at(location, endpoint=endpoint, region=region)
+    if options is None:
+        raise BucketError(f"{location} has no streams of Headrace in it")
+    return options
+
+
+def _found(logs: BucketLogs[Any], name: str, bucket: StreamBucket) -> BucketStream:
+    found = logs.get(name)
+    if found is None:
+        raise SourceMissing(f"there is no {logs.word} {name} of {bucket.owner} in {bucket.options.url}")
+    return found
+
+
 class StreamRows:
-    """Messages of a stream in a bucket, as they were when `read_stream` looked.
+    """Messages of a stream or channel in a bucket, as they were when `read_stream` or `read_channel` looked.
 
     DuckDB, Polars and everything else that reads Arrow streams take it as it is, as often as they want; each
     reading begins anew. A few pieces of 4 MiB are in memory at once. Readings on several threads at once are
@@ -87,7 +136,7 @@ class StreamRows:
 
     def __init__(
         self,
-        streams: BucketStreams,
+        streams: BucketLogs[Any],
         stream: BucketStream,
         *,
         first: int,
@@ -97,6 +146,7 @@ class StreamRows:
     ) -> None:
         """Make rows of a stream. Raises: TableError for columns that are not there."""
         self._streams = streams
+        self._word = streams.word
         self._stream = stream
         last = stream.last_sequence + 1
         self.first: Final = max(first, stream.first_sequence)
@@ -145,10 +195,10 @@ class StreamRows:
         self._streams.look_again()
         found = self._streams.get(self._stream.name)
         if found is None or found.created_ns != self._stream.created_ns:
-            raise SourceChanged(f"stream {self._stream.name} was deleted while it was read")
+            raise SourceChanged(f"{self._word} {self._stream.name} was deleted while it was read")
         if found.keeps_order and found.first_sequence > max(at, self.first):
             raise SourceChanged(
-                f"stream {found.name} begins at sequence {found.first_sequence} now: {at} to "
+                f"{self._word} {found.name} begins at sequence {found.first_sequence} now: {at} to "
                 f"{min(found.first_sequence, self.end) - 1} were removed while they were read"
             )
         return found
@@ -177,9 +227,9 @@ class StreamRows:
             if damaged:
                 low, high = damaged[0]
                 raise TableDamaged(
-                    f"stream {stream.name} is damaged: sequences {low} to {high} cannot be read"
+                    f"{self._word} {stream.name} is damaged: sequences {low} to {high} cannot be read"
                 )
-            for columns in columns_of(messages, stream.name.encode()):
+            for columns in columns_of(messages, raw_name(stream.name)):
                 rows = self._payloads.add(to_arrow(stream.name, columns))
                 found.append(rows.select(self.schema.names))
         return found
