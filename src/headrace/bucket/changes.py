@@ -12,6 +12,7 @@ together. A path is relative to the directory of the store, its parts joined by 
           4 Rename old new          5 Unlink path                     6 Mkdir path         7 Rmdir path
           8 SnapshotBegun           9 SnapshotTaken number, count and names of objects, count and extents:
                                       file start size object offset stored crc, object by its place
+         10 StoreUploaded
 """
 
 from __future__ import annotations
@@ -116,11 +117,27 @@ class SnapshotTaken(Struct, frozen=True):
     extents: tuple[tuple[int, FileExtent], ...]
 
 
+class StoreUploaded(Struct, frozen=True):
+    """A store that was there before comes here whole (`upload`): the snapshot of this object has its files.
+
+    Nobody can get past it in the log without that snapshot.
+    """
+
+
 Change: TypeAlias = (
-    Create | Write | Truncate | Rename | Unlink | Mkdir | Rmdir | SnapshotBegun | SnapshotTaken
+    Create
+    | Write
+    | Truncate
+    | Rename
+    | Unlink
+    | Mkdir
+    | Rmdir
+    | SnapshotBegun
+    | SnapshotTaken
+    | StoreUploaded
 )
 
-_CREATE, _WRITE, _TRUNCATE, _RENAME, _UNLINK, _MKDIR, _RMDIR, _BEGUN, _TAKEN = range(1, 10)
+_CREATE, _WRITE, _TRUNCATE, _RENAME, _UNLINK, _MKDIR, _RMDIR, _BEGUN, _TAKEN, _UPLOADED = range(1, 11)
 
 
 def weight(change: Change) -> int:
@@ -197,6 +214,8 @@ def _encoded(change: Change) -> bytes:
             out.append(_BEGUN)
         case SnapshotTaken():
             _put_snapshot(out, change)
+        case StoreUploaded():
+            out.append(_UPLOADED)
     return bytes(out)
 
 
@@ -344,4 +363,5 @@ _READERS: Final[dict[int, Callable[[ChangeReader], Change]]] = {
     _RMDIR: lambda reader: Rmdir(reader.path()),
     _BEGUN: lambda _: SnapshotBegun(),
     _TAKEN: _read_snapshot,
+    _UPLOADED: lambda _: StoreUploaded(),
 }

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.bucket.follower import WalFollower
+    from headrace.bucket.keys import ShardKeys
+    from headrace.objects.port import AsyncObjectStore
 
 MOST_IN_FLIGHT: Final = 16
 """Numbers that an owner may have under way: from its first unconfirmed one on, never beyond these."""
@@ -136,23 +138,26 @@ class _Claiming:
         return found
 
     async def _stands(self, made: WalObject) -> WalObject | None:
-        """Create an object, and return what stands at its number now: it, or another's.
+        return await create_object(self._follower.store, self._follower.keys, made)
 
-        None: another's, which is deleted already. Raises: StoreError if that cannot be found out.
-        """
-        store, keys = self._follower.store, self._follower.keys
-        data = made.pack()
-        for attempt in range(_ATTEMPTS):
-            try:
-                await store.create(keys.wal(made.number), data)
-            except KeyExists:
-                return await read_object(store, keys, made.number)
-            except StoreError:
-                found = await read_object(store, keys, made.number)
-                if found is not None:
-                    return found
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return made
-        raise AssertionError("the last attempt returns or raises")
+
+async def create_object(store: AsyncObjectStore, keys: ShardKeys, made: WalObject) -> WalObject | None:
+    """Create an object, and return what stands at its number now: it, or another's.
+
+    None: another's, which is deleted already. Raises: StoreError if that cannot be found out.
+    """
+    data = made.pack()
+    for attempt in range(_ATTEMPTS):
+        try:
+            await store.create(keys.wal(made.number), data)
+        except KeyExists:
+            return await read_object(store, keys, made.number)
+        except StoreError:
+            found = await read_object(store, keys, made.number)
+            if found is not None:
+                return found
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return made
+    raise AssertionError("the last attempt returns or raises")

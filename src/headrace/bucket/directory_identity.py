@@ -22,6 +22,15 @@ MARK: Final = "url"
 """The file in the cache's own folder with the URL of the shard."""
 
 
+def upload_command(directory: Path, url: str) -> str:
+    """Return the command that brings the store in a directory to the shard of a URL (`upload`)."""
+    bucket, _, shard = url.rpartition("/shards/")
+    command = f"headrace jetstream upload --to {bucket}"
+    if shard == "jetstream":
+        return f"{command} --dir {directory.parent}"
+    return f"{command} --dir {directory} --shard {shard}"
+
+
 def mark_directory(files: FileSystem, directory: Path, url: str) -> None:
     """Make a directory the cache of the shard of a URL, if it is that already or is empty.
 
@@ -40,8 +49,8 @@ def mark_directory(files: FileSystem, directory: Path, url: str) -> None:
         found = sorted(set(files.listdir(directory)) - LOCAL_NAMES - {OWN})
         if found:
             raise NotOurs(
-                f"{directory} has a store that is in no bucket ({found[0]}), and would be lost: give another "
-                "directory, and copy its streams with mirrors, or with backups of nats"
+                f"{directory} has a store that is in no bucket ({found[0]}), and would be lost: "
+                f"`{upload_command(directory, url)}` brings it there; then give another directory"
             )
         make_directory(files, path.parent)
         replace_file(files, path, url.encode())

@@ -123,7 +123,7 @@ class Snapshotter:
         self._term: Final = term
         self._tree: Final = tree
         self._recorder: Final = recorder
-        self._local: Final = _LocalFiles(files, directory, offload)
+        self._local: Final = LocalFiles(files, directory, offload)
         self._fences: Final = fences
         self._wall_ns: Final = wall_ns
         self._admit: Final = admit
@@ -267,7 +267,7 @@ class Snapshotter:
         self._made += 1
         if not alive:
             return []
-        data, extents = await self._offload(lambda: _packed(name, alive, contents))
+        data, extents = await self._offload(lambda: packed(name, alive, contents))
         self.pending.add(name)
         await self._admit()
         await self._store.put(self._keys.segment(name), data)
@@ -338,7 +338,7 @@ class _Cut(Struct, frozen=True):
     fences: tuple[int, ...]
 
 
-class _LocalFiles:
+class LocalFiles:
     """Reads spans of local files for uploads."""
 
     def __init__(self, files: FileSystem, directory: Path, offload: Offload) -> None:
@@ -409,7 +409,7 @@ def _overwrite(content: list[bytes], span: FileSpan, start: int, data: memoryvie
             content[number] = b"".join((block[: low - first], part, block[high - first :]))
 
 
-def _packed(
+def packed(
     name: str, spans: list[FileSpan], contents: list[list[bytes]]
 ) -> tuple[bytes, list[tuple[int, FileExtent]]]:
     """Return the bytes of an object, and the extents that lie in it."""

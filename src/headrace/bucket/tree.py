@@ -27,11 +27,12 @@ from headrace.bucket.changes import (
     Rmdir,
     SnapshotBegun,
     SnapshotTaken,
+    StoreUploaded,
     Truncate,
     Unlink,
     Write,
 )
-from headrace.bucket.errors import DamagedObject
+from headrace.bucket.errors import Behind, DamagedObject
 from headrace.bucket.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -199,6 +200,7 @@ class Tree:
             Rmdir: self._rmdir,
             SnapshotBegun: self._begin_snapshot,
             SnapshotTaken: self._end_snapshot,
+            StoreUploaded: self._refuse_to_follow,
         }
 
     @classmethod
@@ -261,7 +263,8 @@ class Tree:
     def apply(self, change: Change) -> TreeFile | None:
         """Apply a change; return its file, if it is about one: also one that is gone by it.
 
-        Raises: DamagedObject for a change of what is not there; then nothing is different.
+        Raises: DamagedObject for a change of what is not there, Behind where a store was uploaded, whose
+        snapshot has to be begun with; then nothing is different.
         """
         return self._apply[type(change)](change)
 
@@ -345,6 +348,10 @@ class Tree:
             file.end_snapshot(stored.get(number, ()))
             if not file.dirty:
                 self.unsaved.pop(number, None)
+
+    def _refuse_to_follow(self, change: StoreUploaded) -> None:
+        del change
+        raise Behind("a store was uploaded, and its snapshot is not there: the upload has to be run again")
 
     # ---- places -----------------------------------------------------------------------------
 

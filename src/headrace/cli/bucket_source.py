@@ -26,16 +26,23 @@ class BucketSourceError(HeadraceError):
     """A bucket that cannot be meant; the text is one line."""
 
 
-def add_bucket(where: argparse._ActionsContainer, form: argparse._ActionsContainer, what: str) -> None:
+def add_bucket(
+    where: argparse._ActionsContainer,
+    form: argparse._ActionsContainer,
+    what: str,
+    *,
+    flag: str = "--from",
+    is_required: bool = False,
+) -> None:
     """Add the flag for a bucket to `where`, those that go with it to `form`."""
-    where.add_argument("--from", dest="bucket_url", metavar="URL", help=what)
-    form.add_argument("--endpoint", metavar="URL", help="with --from: of a store that is not the provider's")
-    form.add_argument("--region", metavar="NAME", help="with --from: of an S3 bucket")
+    where.add_argument(flag, dest="bucket_url", metavar="URL", required=is_required, help=what)
+    form.add_argument("--endpoint", metavar="URL", help=f"with {flag}: of a store that is not the provider's")
+    form.add_argument("--region", metavar="NAME", help=f"with {flag}: of an S3 bucket")
     form.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help="with --from: configuration of its server, whose bucket block has endpoint and credentials",
+        help=f"with {flag}: configuration of its server, whose bucket block has endpoint and credentials",
     )
 
 

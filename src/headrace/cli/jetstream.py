@@ -26,6 +26,12 @@ COMMANDS: Final[dict[str, StreamingCommand]] = {
     "restore": StreamingCommand(
         _BACKUP, "run_restore", "Make a store of a backup or a bucket", "restore_parser"
     ),
+    "upload": StreamingCommand(
+        "headrace.cli.bucket_upload",
+        "run",
+        "Bring the streams of a local disk into a bucket",
+        "upload_parser",
+    ),
     "status": StreamingCommand("headrace.cli.jetstream_status", "run", "Show the bucket that streams are in"),
     "stepdown": StreamingCommand(
         "headrace.cli.jetstream_stepdown", "run", "Have another server of the cluster serve the streams"

@@ -17,6 +17,7 @@ from headrace.bucket.changes import (
     Rmdir,
     SnapshotBegun,
     SnapshotTaken,
+    StoreUploaded,
     Truncate,
     Unlink,
     Write,
@@ -36,6 +37,7 @@ EACH: list[Change] = [
     Unlink("logs/2.log"),
     Rmdir("logs"),
     SnapshotBegun(),
+    StoreUploaded(),
     SnapshotTaken(0, ()),
     SnapshotTaken(
         9000,
@@ -108,7 +110,7 @@ def test_numbers_have_bounds(number: int) -> None:
     "data",
     [
         b"\x00",
-        b"\x0a",
+        b"\x0b",
         b"\xff\x01",
         b"\x03\x01\x80",
         b"\x03\x01" + b"\xff" * 8 + b"\x7f",  # 2 ** 63 - 1

@@ -28,8 +28,11 @@ def test_a_store_that_was_there_before_is_refused_and_left_alone(tmp_path: Path)
     store = FileStore(tmp_path)
     store.open(b"log").append([NewMessage(b"s", b"kept")])
     store.close()
-    with pytest.raises(NotOurs, match="has a store that is in no bucket"):
-        mark_directory(FILES, tmp_path, "s3://a/b")
+    told = f"has a store that is in no bucket .*upload --to s3://a/b --dir {tmp_path.parent}` brings it there"
+    with pytest.raises(NotOurs, match=told):
+        mark_directory(FILES, tmp_path, "s3://a/b/shards/jetstream")
+    with pytest.raises(NotOurs, match=f"--dir {tmp_path} --shard streaming-c`"):
+        mark_directory(FILES, tmp_path, "s3://a/b/shards/streaming-c")
     again = FileStore(tmp_path)
     assert [message.payload for message in again.open(b"log").read_from(1).messages] == [b"kept"]
     again.close()

@@ -82,7 +82,7 @@ LINES: Final = [
     (("serve", "--st"), {"--store_dir", "--streaming"}),
     (("streaming", "re"), {"report", "replay"}),
     (("streaming", "--cluster_i"), {"--cluster_id"}),
-    (("jetstream", ""), {"import", "backup", "verify", "restore", "status", "stepdown"}),
+    (("jetstream", ""), {"import", "backup", "verify", "restore", "upload", "status", "stepdown"}),
     (("jetstream", "backup", "--a"), {"--account"}),
     (("tables", "compact", "--f"), {"--file-size"}),
     (("pipeline", "run", "--metr"), {"--metrics"}),
