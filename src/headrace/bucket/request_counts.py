@@ -103,7 +103,8 @@ class RequestCounts:
     def recent(self, now: float) -> Recent:
         """Return the requests of the last hour, or since the start where that is less.
 
-        A start is no typical minute, so that less than one is told as one.
+        They are counted by minutes of the clock: of an hour it is the one that goes on, and 59 before it. A
+        start is no typical minute, so that less than one is told as one.
         """
         first = int(now // _MINUTE_S) - _MINUTES
         counts: Counter[tuple[RequestKind, RequestOutcome]] = Counter()
@@ -113,4 +114,5 @@ class RequestCounts:
         requests = tuple(
             RequestCount(kind, outcome, number) for (kind, outcome), number in sorted(counts.items())
         )
-        return Recent(requests, min(max(now - self._began, _MINUTE_S), _MINUTES * _MINUTE_S))
+        since = max(self._began, (first + 1) * _MINUTE_S)
+        return Recent(requests, max(now - since, _MINUTE_S))

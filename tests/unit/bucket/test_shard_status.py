@@ -7,6 +7,7 @@ import random
 import pytest
 
 from headrace.bucket.price import MONTH_S, PER_GB_MONTH, PER_READ, PER_WRITE, monthly_price
+from headrace.bucket.request_counts import RequestCounts
 from headrace.bucket.status import COMMIT_BOUNDS_S, CommitTimes, Histogram, RequestCount
 
 
@@ -69,6 +70,23 @@ def test_price_is_that_of_a_month_of_such_requests() -> None:
     hour = (61 * PER_WRITE + 90 * PER_READ) * 60
     assert monthly_price(requests, 60.0, 0) == pytest.approx(hour * MONTH_S / 3600)
     assert monthly_price(requests, 60.0, 10**12) == pytest.approx(hour * MONTH_S / 3600 + 1000 * PER_GB_MONTH)
+
+
+def test_price_goes_by_the_last_hour_and_not_by_its_busiest_minute() -> None:
+    """A minute of 50 objects a second among idle ones: what the hour cost, 720 times."""
+    counts = RequestCounts(0.0)
+    for second in range(2 * 3600):
+        is_busy = 3600 <= second < 3660
+        for _ in range(50 if is_busy else 0):
+            counts.count("create", "ok", second, 0.01)
+        counts.count("head", "missing", second, 0.01)
+        if second in {59, 3659, 7100}:
+            found = counts.recent(second + 1.0)
+            wanted = min(second, 3600) * PER_READ + (0 if second < 3600 else 3000 * PER_WRITE)
+            told = monthly_price(found.requests, found.seconds, 0)
+            assert told == pytest.approx(wanted * MONTH_S / min(second + 1.0, 3600), rel=0.02)
+    later = counts.recent(7200.0)  # the busy minute is over an hour old
+    assert monthly_price(later.requests, later.seconds, 0) == pytest.approx(PER_READ * MONTH_S, rel=0.02)
 
 
 def test_price_without_time_to_count_in_is_that_of_the_bytes() -> None:
