@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from headrace.archiving import Archiver
-    from headrace.bucket.port import ShardHost
+    from headrace.bucket.port import MakeShard
     from headrace.conf.bucket_options import BucketOptions
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.options import Options
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from headrace.server.worker import Worker
     from headrace.shared_channels import SharedChannels
     from headrace.streaming.service import StreamingService
-    from headrace.streaming_membership import MakeChannelShard
 
 OF_THE_LOG: Final = frozenset(
     ["log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog", "logtime", "logtime_utc"]
@@ -179,24 +178,11 @@ def _in_bucket(
     clock: Callable[[], int],
 ) -> Callable[..., JetStreamServer]:
     """Return what makes JetStream whose streams are in a bucket. Raises: StartError."""
-    from headrace.bucket.opening import open_place
-    from headrace.bucket.shard import Shard
+    from headrace.bucket.opening import shards_in
     from headrace.jetstream.opening import directory_of
     from headrace.jetstream_membership import SharedJetStream
-    from headrace.log.filesystem import RealFileSystem
 
-    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
-        place = open_place(
-            bucket,
-            "jetstream",
-            directory_of(options),
-            server=server,
-            cluster=cluster,
-            files=filesystem or RealFileSystem(),
-            wall_ns=clock,
-        )
-        return Shard(place, host, log, is_alone=is_alone)
-
+    make = shards_in(bucket, "jetstream", directory_of(options), log, files=filesystem, wall_ns=clock)
     return partial(SharedJetStream, make=make)
 
 
@@ -216,7 +202,7 @@ def streaming_service(
     *,
     filesystem: FileSystem | None = None,
     clock: Callable[[], int] = time_ns,
-    make_shard: MakeChannelShard | None = None,
+    make_shard: MakeShard | None = None,
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
@@ -232,9 +218,7 @@ def streaming_service(
     _refuse_file(options)
     _refuse_foreign_store(options)
     if options.bucket is not None:
-        from headrace.streaming_membership import channel_shards
-
-        make = make_shard or channel_shards(options, log, filesystem, clock)
+        make = make_shard or _shards_of_channels(options, options.bucket, log, filesystem, clock)
         with _archived(_service_of_shard(options, on_conflict, make, log, clock), log) as service:
             yield service
         return
@@ -299,10 +283,26 @@ def _service_of_store(
                 log.error("STREAM: could not close the store: %s", error)
 
 
+def _shards_of_channels(
+    options: StreamingOptions,
+    bucket: BucketOptions,
+    log: logging.Logger,
+    filesystem: FileSystem | None,
+    clock: Callable[[], int],
+) -> MakeShard:
+    """Return what makes the shard of the channels of the options."""
+    from headrace.bucket.keys import channels_shard
+    from headrace.bucket.opening import shards_in
+
+    assert options.directory is not None, "a bucket needs a FILE store"
+    shard = channels_shard(options.cluster_id)
+    return shards_in(bucket, shard, Path(options.directory), log, files=filesystem, wall_ns=clock)
+
+
 def _service_of_shard(
     options: StreamingOptions,
     on_conflict: Callable[[str], object],
-    make_shard: MakeChannelShard,
+    make_shard: MakeShard,
     log: logging.Logger,
     clock: Callable[[], int],
 ) -> StreamingService:

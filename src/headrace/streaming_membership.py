@@ -8,17 +8,14 @@ server is the owner (`bucket.shard`), what the service does (`headrace.streaming
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from headrace.bucket.keys import channels_shard
-from headrace.bucket.opening import open_place
+from headrace.bucket.committer import PROOF_S
+from headrace.bucket.membership import ShardMembership
 from headrace.bucket.port import Beat
-from headrace.bucket.shard import Shard
 from headrace.errors import HeadraceError, LogError, StartError
 from headrace.limits import OWNER_LOOK
-from headrace.log.filesystem import RealFileSystem
 from headrace.streaming.beats import StreamingBeats
 from headrace.streaming.error_texts import failed_to_start
 
@@ -26,10 +23,8 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-    from headrace.bucket.port import ShardHost
-    from headrace.bucket.status import ShardStatus
+    from headrace.bucket.port import MakeShard
     from headrace.conf.options import Options
-    from headrace.conf.streaming_options import StreamingOptions
     from headrace.log.committer import Committer
     from headrace.log.filesystem import FileSystem
     from headrace.log.store import LogStore
@@ -37,82 +32,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.2
 """Seconds between two looks for a server that answers clients: without one, the owner is gone."""
-SILENT_S: Final = 2.0
-"""Seconds without a sign of life after which a server is not counted among those that are there."""
-
-PROOF_S: Final = 3.0
-"""Seconds after the last proof that this server is the owner for which its service may speak."""
-
 _BEAT: Final = Struct(">?QQ")
-
-
-class ChannelShard(Protocol):
-    """The shard of the channels at this server: `bucket.shard.Shard`."""
-
-    @property
-    def last_proof(self) -> float:
-        """The loop's time at which this server is known to have been the owner; 0.0: it is not."""
-
-    @property
-    def lag_allowed_s(self) -> float:
-        """Seconds for which the bucket may be behind what is acknowledged."""
-
-    async def start(self) -> None:
-        """Read what the bucket has, and begin to stand by. Raises: HeadraceError."""
-
-    async def settled(self) -> None:
-        """Wait until the server knows whether it stands by or owns."""
-
-    async def stop(self) -> None:
-        """Give the shard up if this server owns it, and end. Safe to call twice."""
-
-    def heard(self, beat: Beat, server_id: str) -> None:
-        """Take a sign of life of another server."""
-
-    def limit_puts(self, per_second: float) -> None:
-        """Change the budget of puts."""
-
-    def suspect(self) -> None:
-        """The connections to the owner are gone: claim now."""
-
-    def status(self) -> ShardStatus:
-        """Return the status of the shard, for monitoring."""
-
-
-class MakeChannelShard(Protocol):
-    """The way to the shard of the channels, on the server's loop."""
-
-    def __call__(self, host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> ChannelShard:
-        """Make the shard for a host, at the server and in the cluster of these names ("": it has none).
-
-        `is_alone`: the server can hear no others. Raises: HeadraceError.
-        """
-
-
-def channel_shards(
-    options: StreamingOptions, log: logging.Logger, filesystem: FileSystem | None, clock: Callable[[], int]
-) -> MakeChannelShard:
-    """Return what makes the shard of the channels in the bucket of the options.
-
-    `filesystem`: of this machine's copy; None: the system's. `clock`: ns since 1970 UTC.
-    """
-    bucket, directory = options.bucket, options.directory
-    assert bucket is not None, "else the channels are this server's alone"
-    assert directory is not None, "a bucket needs a FILE store"
-
-    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
-        place = open_place(
-            bucket,
-            channels_shard(options.cluster_id),
-            Path(directory),
-            server=server,
-            cluster=cluster,
-            files=filesystem or RealFileSystem(),
-            wall_ns=clock,
-        )
-        return Shard(place, host, log, is_alone=is_alone)
-
-    return make
 
 
 class StreamingMembership:
@@ -126,20 +46,17 @@ class StreamingMembership:
         self,
         service: StreamingService,
         open_store: Callable[[FileSystem], LogStore],
-        make: MakeChannelShard,
+        make: MakeShard,
         log: logging.Logger,
     ) -> None:
         self._service = service
         self._open_store = open_store
-        self._make = make
+        self._part: Final = ShardMembership(make)
         self._log = log
         self._beats: Final = StreamingBeats(service.options, service.server_id, self._take)
         service.beats = self._beats
         service.membership = self
-        self._shard: ChannelShard | None = None
         self._store: LogStore | None = None
-        self._peers: Final[dict[str, float]] = {}
-        """The times of the last signs of life of the other servers, by their IDs."""
         self._look: asyncio.TimerHandle | None = None
         self._hears_owner = False
         self._refusal: asyncio.Future[None] | None = None
@@ -152,7 +69,7 @@ class StreamingMembership:
         self._refusal = loop.create_future()
         try:
             name = self._service.options.node_id or server
-            shard = self._shard = self._make(self, name, cluster, is_alone=is_alone)
+            shard = self._part.begin(self, name, cluster, is_alone=is_alone)
             self._service.bucket = shard.status
             await shard.start()
             self._look_on()
@@ -176,25 +93,22 @@ class StreamingMembership:
 
         One that stands by knows nothing that could be of the past: it may always say that it lives.
         """
-        if self._store is None or self._shard is None:
+        if self._store is None:
             return round((asyncio.get_running_loop().time() + PROOF_S) * 1e9)
-        return round((self._shard.last_proof + max(PROOF_S, self._shard.lag_allowed_s)) * 1e9)
+        return self._part.proven_until()
 
     def reload(self, new: Options) -> None:
-        if self._shard is not None and new.streaming is not None and new.streaming.bucket is not None:
-            self._shard.limit_puts(new.streaming.bucket.puts_per_second)
+        self._part.reload(None if new.streaming is None else new.streaming.bucket)
 
     async def leave(self) -> None:
-        silent = asyncio.get_running_loop().time() - SILENT_S
-        if any(heard > silent for heard in self._peers.values()):
+        if self._part.present():
             await self.part()
 
     async def part(self) -> None:
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        if self._shard is not None:
-            await self._shard.stop()
+        await self._part.end()
 
     # -- ShardHost ------------------------------------------------------------------------------------
 
@@ -239,18 +153,12 @@ class StreamingMembership:
 
     def _take(self, data: bytes, server_id: str) -> None:
         """Take a sign of life; whoever may publish there can say anything."""
-        if self._shard is None or len(data) != _BEAT.size:
-            return
-        now = asyncio.get_running_loop().time()
-        silent = now - SILENT_S
-        for gone in [each for each, heard in self._peers.items() if heard < silent]:
-            del self._peers[gone]
-        self._peers[server_id] = now
-        self._shard.heard(Beat(*_BEAT.unpack(data)), server_id)
+        if len(data) == _BEAT.size:
+            self._part.hear(Beat(*_BEAT.unpack(data)), server_id)
 
     def _look_on(self) -> None:
         """Suspect the owner when nobody answers clients any more: its interest goes with its connection."""
         self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_on)
         heard, self._hears_owner = self._hears_owner, self._beats.hears_server()
-        if heard and not self._hears_owner and self._store is None and self._shard is not None:
-            self._shard.suspect()
+        if heard and not self._hears_owner and self._store is None:
+            self._part.suspect()

@@ -19,7 +19,9 @@ from nats.js.errors import NoStreamResponseError
 
 from harness.nats_py import settle
 from harness.ports import free_port
+from headrace.bucket.committer import PROOF_S
 from headrace.bucket.errors import BucketError
+from headrace.bucket.peers import MOST_PEERS
 from headrace.bucket.port import Beat
 from headrace.bucket.status import ShardStatus
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
@@ -28,7 +30,7 @@ from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
-from headrace.jetstream_membership import MOST_PEERS, PROOF_S, SharedJetStream, beat_subject
+from headrace.jetstream_membership import SharedJetStream, beat_subject
 from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import RealFileSystem
 from headrace.server.monitor.healthz import healthz

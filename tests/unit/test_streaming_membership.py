@@ -15,6 +15,7 @@ from nats.errors import NoRespondersError
 
 from headrace import Server as EmbeddedServer
 from headrace.app import streaming_service
+from headrace.bucket.peers import MOST_PEERS
 from headrace.bucket.port import Beat
 from headrace.bucket.status import ShardStatus
 from headrace.client import stan
@@ -27,10 +28,11 @@ from headrace.errors import HeadraceError, StartError, StorageError
 from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.store import FileStore
-from headrace.protocol.stan import ConnectRequest, ConnectResponse
+from headrace.protocol.stan import ConnectRequest, ConnectResponse, CtrlMsg, CtrlType
 from headrace.server.reload import change_options
 from headrace.server.server import Server
 from headrace.server.snapshot import ServerMonitor
+from headrace.streaming.beats import beat_subject
 from headrace.streaming.service import StreamingService
 from headrace.streaming_membership import StreamingMembership
 
@@ -104,9 +106,19 @@ class FakeShard:
         if self._owns:
             await self.demote(None)
 
-    def heard(self, beat: Beat, server_id: str) -> None:
+    async def step_down(self) -> None:
+        await self.stop()
+
+    def heard(self, beat: Beat, server_id: str, name: str = "") -> None:
         self.said.append((beat, server_id))
         self.was_told.set()
+
+    def heard_object(self, sealed: bytes) -> None:
+        self.said.append(sealed)
+        self.was_told.set()
+
+    def succeeded_by_another(self) -> None:
+        raise AssertionError("servers of channels wish for no certain one")
 
     def limit_puts(self, per_second: float) -> None:
         self.said.append(per_second)
@@ -403,6 +415,7 @@ async def test_directory_of_another_cluster_id_is_left_alone(world: World) -> No
 async def another(world: World, server: Server) -> AsyncIterator[tuple[StreamingMembership, FakeShard]]:
     """One more streaming server with the same bucket, which stands by."""
     service = StreamingService(STREAMING, None, LOG)
+    world.services.append(service)
     shards: list[FakeShard] = []
 
     def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> FakeShard:
@@ -429,6 +442,25 @@ async def test_signs_of_life_reach_the_shards_of_other_servers(world: World) -> 
 
         assert shard.said == [(beat, world.services[0].server_id)]
         assert world.shards[0].said == []
+
+
+@scenario
+async def test_made_up_servers_are_remembered_up_to_a_limit(world: World) -> None:
+    async with world.server() as server, another(world, server) as (_, shard):
+        subject = beat_subject(STREAMING).decode()
+
+        def beat(name: bytes, is_owner: bool = False) -> bytes:
+            return CtrlMsg(CtrlType.FT_HEARTBEAT, name, bytes([is_owner]) + bytes(16)).encode()
+
+        async with await nats.connect(server.url) as client:
+            for number in range(2 * MOST_PEERS):
+                await client.publish(subject, beat(b"X%d" % number))
+            await client.publish(subject, beat(b"X0", is_owner=True))  # who is known goes on
+            while not shard.said or shard.said[-1] != (Beat(True, 0, 0), "X0"):
+                await shard.was_told.wait()
+                shard.was_told.clear()
+        heard = {said[1] for said in shard.said if isinstance(said, tuple)}
+        assert heard == {f"X{number}" for number in range(MOST_PEERS)}
 
 
 @scenario

@@ -23,8 +23,12 @@ COMMIT_TIMEOUT_S: Final = 4.0
 
 PROVEN_S: Final = 2.5
 """Seconds after the last proof that this server is the owner after which all who wait are told the same: a
-moment later its services may say nothing any more (`jetstream_membership.PROOF_S`). To the other servers it
-does not say any more that it is the owner."""
+moment later its services may say nothing any more (PROOF_S). To the other servers it does not say any more
+that it is the owner."""
+
+PROOF_S: Final = 3.0
+"""Seconds after the last proof that this server is the owner for which its services may speak. With
+`commit: disk` they do so for `max_lag` if that is longer: without the bucket there is no proof."""
 
 
 class _Request(NamedTuple):

@@ -19,14 +19,18 @@ from headrace.bucket.errors import BucketError
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.requests import LIMITS, BucketRequests, RequestLimits
+from headrace.bucket.shard import Shard
 from headrace.errors import UnsupportedError
+from headrace.log.filesystem import RealFileSystem
 from headrace.objects.errors import StoreError
 from headrace.objects.opening import open_async_store, open_store
 from headrace.objects.shared_directory import SharedDirectory
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable
 
+    from headrace.bucket.port import MakeShard, ShardHost
     from headrace.conf.bucket_options import BucketOptions
     from headrace.log.filesystem import FileSystem
     from headrace.objects.port import AsyncObjectStore, ObjectStore
@@ -174,3 +178,32 @@ def open_place(
         random=random,
         counts=requests.counts,
     )
+
+
+def shards_in(
+    options: BucketOptions,
+    shard: str,
+    directory: Path,
+    log: logging.Logger,
+    *,
+    files: FileSystem | None,
+    wall_ns: Callable[[], int],
+) -> MakeShard:
+    """Return what makes a shard of a bucket for servers.
+
+    `directory`: of this machine's copy. `files`: what that is in; None: the system's.
+    """
+
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
+        place = open_place(
+            options,
+            shard,
+            directory,
+            server=server,
+            cluster=cluster,
+            files=files or RealFileSystem(),
+            wall_ns=wall_ns,
+        )
+        return Shard(place, host, log, is_alone=is_alone)
+
+    return make

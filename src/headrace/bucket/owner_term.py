@@ -8,13 +8,14 @@ the writer of the WAL, snapshots and the collection of what nobody needs. Never 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from headrace.bucket.capture import CapturingFileSystem
 from headrace.bucket.collection import Collector
 from headrace.bucket.owner_watch import SILENCE_S
+from headrace.bucket.peers import HeardServer
 from headrace.bucket.snapshots import Snapshotter, Term
 from headrace.bucket.status import StandbyStatus
 from headrace.bucket.told_objects import ObjectTeller
@@ -39,14 +40,6 @@ ALIVE_S: Final = 1.0
 
 FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
-
-
-class HeardServer(NamedTuple):
-    """A server that was heard: its name, its last sign of life, and the loop's time when that came."""
-
-    name: str
-    beat: Beat
-    at: float
 
 
 class OwnerTerm:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LARGEST_PAYLOAD: Final = 8 << 20
 """Bytes of changes in one object, about: readers have `follower.READ_AHEAD` of them in memory."""
 
-PROOF_S: Final = 1.0
+PROVE_EVERY_S: Final = 1.0
 """Seconds after which an owner that has proved nothing looks whether it still is one."""
 
 FIRST_PAUSE_S: Final = 0.05
@@ -163,7 +163,7 @@ class WalWriter:
 
     def start(self) -> None:
         """Begin to write, and to prove each second that the shard is this owner's."""
-        self._clock = self._loop.call_later(PROOF_S, self._tick)
+        self._clock = self._loop.call_later(PROVE_EVERY_S, self._tick)
         self.kick()
 
     def kick(self) -> None:
@@ -422,8 +422,8 @@ class WalWriter:
     # -- ownership ------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._clock = self._loop.call_later(PROOF_S, self._tick)
-        is_old = self._loop.time() - self.last_proof > PROOF_S / 2
+        self._clock = self._loop.call_later(PROVE_EVERY_S, self._tick)
+        is_old = self._loop.time() - self.last_proof > PROVE_EVERY_S / 2
         if is_old and (self._proving is None or self._proving.done()):
             self._proving = self._loop.create_task(self.prove())
 

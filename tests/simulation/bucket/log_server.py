@@ -10,6 +10,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from headrace.bucket.committer import PROOF_S
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.requests import BucketRequests
 from headrace.bucket.shard import Role, Shard
@@ -21,7 +22,7 @@ from headrace.objects.errors import KeyMissing, StoreError
 from headrace.objects.port import ObjectInfo
 from headrace.testing.faultfs import MemoryFileSystem
 from simulation.bucket.records import Record, Records
-from simulation.bucket.server import NOT_OWNER, PAGE, PROOF_S, WRONG_LAST, World
+from simulation.bucket.server import NOT_OWNER, PAGE, WRONG_LAST, World
 from simulation.bucket.store import START_NS, Connection
 from simulation.scenario import Violation
 

@@ -11,6 +11,7 @@ import msgspec
 
 from headrace.bucket import keys as bucket_keys
 from headrace.bucket.claim import claim
+from headrace.bucket.committer import PROOF_S
 from headrace.bucket.errors import Behind, BucketError, Overtaken
 from headrace.bucket.follower import Point, WalFollower
 from headrace.bucket.told_objects import ObjectTeller
@@ -39,8 +40,6 @@ SILENCE_S: Final = 2.0
 LOOK_S: Final = 1.0
 BEAT_S: Final = 0.5
 RETRY_S: Final = 0.2
-PROOF_S: Final = 3.0
-"""Seconds after the last proof of ownership for which reads are answered."""
 PAGE: Final = 20
 
 

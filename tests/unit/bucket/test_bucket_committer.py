@@ -9,10 +9,9 @@ import pytest
 
 from harness.virtual_loop import VirtualLoop, run
 from headrace.bucket.changes import Create
-from headrace.bucket.committer import PROVEN_S, BucketCommitter
+from headrace.bucket.committer import PROOF_S, PROVEN_S, BucketCommitter
 from headrace.bucket.journal import Journal
 from headrace.errors import LogClosed
-from headrace.jetstream_membership import PROOF_S
 from headrace.log.memory import MemoryLog
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from headrace.bucket.claim import MOST_IN_FLIGHT, Claim, claim
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import Point
 from headrace.bucket.wal_object import Kind, WalObject
-from headrace.bucket.writer import LONGEST_PAUSE_S, PROOF_S, WalWriter
+from headrace.bucket.writer import LONGEST_PAUSE_S, PROVE_EVERY_S, WalWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -302,7 +302,7 @@ def test_idle_owner_sends_no_puts_and_one_look_a_second() -> None:
         owner = Owner(Bucket(log_until(16)))
         await asyncio.sleep(60.5)
         assert [request.operation for request in owner.bucket.requests] == ["head"] * 60
-        assert owner.loop.time() - owner.writer.last_proof <= PROOF_S
+        assert owner.loop.time() - owner.writer.last_proof <= PROVE_EVERY_S
 
     run(main())
 
