@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.bucket.committer import PROOF_S
 from headrace.bucket.membership import ShardMembership
+from headrace.bucket.object_subjects import ObjectSubjects
 from headrace.bucket.port import Beat
 from headrace.errors import HeadraceError, LogError, StartError
 from headrace.limits import OWNER_LOOK
@@ -54,6 +55,8 @@ class StreamingMembership:
         self._part: Final = ShardMembership(make)
         self._log = log
         self._beats: Final = StreamingBeats(service.options, service.server_id, self._take)
+        self._objects: Final = ObjectSubjects(self._beats.subject)
+        self._beats.listen(self._objects.of(service.server_id), self._part.hear_object)
         service.beats = self._beats
         service.membership = self
         self._store: LogStore | None = None
@@ -135,9 +138,7 @@ class StreamingMembership:
         self._beats.tell(_BEAT.pack(*beat))
 
     def tell_object(self, server_id: str, sealed: bytes) -> bool:
-        """Return False: any client may publish where these servers speak. They read the bucket."""
-        del server_id, sealed
-        return False
+        return self._objects.send(self._beats.host, server_id, sealed)
 
     def _close_store(self, *, in_order: bool) -> None:
         """Close the store; where the shard is lost, what was written last counts no more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -442,6 +443,76 @@ async def test_signs_of_life_reach_the_shards_of_other_servers(world: World) -> 
 
         assert shard.said == [(beat, world.services[0].server_id)]
         assert world.shards[0].said == []
+
+
+@scenario
+async def test_an_object_of_the_log_comes_to_the_one_server_that_it_is_for(world: World) -> None:
+    async with (
+        world.server() as server,
+        another(world, server) as (_, shard),
+        another(world, server) as (_, third),
+    ):
+        owner = world.services[0].membership
+        assert isinstance(owner, StreamingMembership)
+        to = world.services[1].server_id
+        most = bytes(server.options.max_payload)
+        assert not owner.tell_object(to, most + b".")
+        for no_id in ("", "*", ">", "A.B", "A B", "A\r\nPUB x 0", "\N{SNOWMAN}"):
+            assert not owner.tell_object(no_id, b"lost")
+        assert owner.tell_object(to, most)
+        assert owner.tell_object(to, b"one")
+        while len(shard.said) < 2:
+            await shard.was_told.wait()
+            shard.was_told.clear()
+        assert shard.said == [most, b"one"]
+        assert (world.shards[0].said, third.said) == ([], [])
+
+
+@scenario
+async def test_a_server_that_stands_by_asks_the_bucket_for_nothing_that_it_was_told_of(world: World) -> None:
+    async with over_a_bucket(shared(world.directory, "owner")) as server:
+        standing = shared(world.directory, "standby")
+        with streaming_service(standing, lambda _text: None) as service:
+            membership = service.membership
+            assert membership is not None
+            host = server.start_service(service, server.accounts.default)
+            await membership.join("standby", "", is_alone=False)
+            await published(server, "test", b"first")
+            before = await caught_up(server, service)
+            await published(server, "test", *(b"%d" % number for number in range(20)))
+            after = await caught_up(server, service)
+            assert after.number > before.number + 20
+            assert requests_of(after) == requests_of(before)
+            await membership.part()
+            server.stop_services([host])
+
+
+async def caught_up(server: Server, service: StreamingService) -> ShardStatus:
+    """The status of one that stands by, once it has all that the owner has."""
+    while True:
+        owner = ServerMonitor(server).buckets()["Streaming"]
+        standby = service.bucket_status()
+        if standby is not None and owner.number == standby.number > 0:
+            return standby
+        await asyncio.sleep(0.01)
+
+
+def requests_of(status: ShardStatus) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in status.requests:
+        found[each.kind] += each.count
+    return found
+
+
+@scenario
+async def test_an_owner_without_a_host_tells_nobody_of_objects(world: World) -> None:
+    service = StreamingService(STREAMING, None, LOG)
+
+    def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> FakeShard:
+        return FakeShard(host, False, None, server, cluster)
+
+    membership = StreamingMembership(service, world.open_store, make, LOG)
+    assert not membership.tell_object(service.server_id, b"one")
 
 
 @scenario

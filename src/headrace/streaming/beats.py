@@ -12,7 +12,7 @@ from headrace.errors import ProtocolError
 from headrace.protocol.stan import CtrlMsg, CtrlType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from headrace.conf.streaming_options import StreamingOptions
     from headrace.core.service import Delivery, Host
@@ -40,28 +40,40 @@ class StreamingBeats:
         self._discovery = f"{options.discover_prefix}.{options.cluster_id}".encode()
         self._server_id = server_id.encode()
         self._heard = heard
-        self._host: Host | None = None
+        self._others: Final[dict[bytes, Callable[[bytes], object]]] = {}
+        self.host: Host | None = None
+        """The host while signs of life are sent."""
+
+    def listen(self, subject: bytes, take: Callable[[bytes], object]) -> None:
+        """Have the service subscribe to another subject, too, when it starts; `take` gets its payloads."""
+        self._others[subject] = take
 
     def begin(self, host: Host, note: Notes) -> None:
-        """Send signs of life by this host from now on; the caller subscribes to `subject`."""
-        self._host = host
+        """Send signs of life by this host from now on; the caller subscribes to what `routes` gives."""
+        self.host = host
         self._note = note
+
+    def routes(self) -> Iterator[tuple[bytes, Callable[[Delivery], None]]]:
+        """Yield the subjects to subscribe to, each with what takes its messages."""
+        yield self.subject, self._receive
+        for subject, take in self._others.items():
+            yield subject, _with_payload(take)
 
     def end(self) -> None:
         """Send none any more."""
-        self._host = None
+        self.host = None
 
     def tell(self, data: bytes) -> None:
         """Tell the other servers; nothing happens while there is no host."""
-        if self._host is not None:
+        if self.host is not None:
             message = CtrlMsg(CtrlType.FT_HEARTBEAT, self._server_id, data)
-            self._host.publish(self.subject, message.encode())
+            self.host.publish(self.subject, message.encode())
 
     def hears_server(self) -> bool:
         """True if a server answers clients, as far as the host knows: one elsewhere knows nothing of it."""
-        return self._host is not None and self._host.listens(self._discovery)
+        return self.host is not None and self.host.listens(self._discovery)
 
-    def receive(self, delivery: Delivery) -> None:
+    def _receive(self, delivery: Delivery) -> None:
         """Take what a server tells."""
         try:
             message = CtrlMsg.decode(delivery.payload)
@@ -70,3 +82,10 @@ class StreamingBeats:
             return
         if message.msg_type == CtrlType.FT_HEARTBEAT and message.server_id != self._server_id:
             self._heard(message.data, message.server_id.decode("utf-8", "backslashreplace"))
+
+
+def _with_payload(take: Callable[[bytes], object]) -> Callable[[Delivery], None]:
+    def receive(delivery: Delivery) -> None:
+        take(delivery.payload)
+
+    return receive

@@ -137,7 +137,8 @@ class StreamingService:
     def _stand_by(self) -> None:
         if self.beats is not None:
             self.beats.begin(self._host, self._note)
-            self._routes[self._host.subscribe(self.beats.subject)] = self.beats.receive
+            for subject, route in self.beats.routes():
+                self._routes[self._host.subscribe(subject)] = route
         self._state = self._mode.inactive
         self._say(self._mode.stands_by)
 
