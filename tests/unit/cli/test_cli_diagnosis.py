@@ -112,6 +112,7 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
             varz(host="127.0.0.1"),
             varz(host="0.0.0.0", auth_required=True),
             varz(host="0.0.0.0", tls_verify=True),
+            varz(max_payload=1024),  # what a user of an account is told of a server
             of_servers(ServerEvidence("S1")),
         ],
     ),

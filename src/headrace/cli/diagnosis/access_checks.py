@@ -46,7 +46,9 @@ def no_authentication(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(_file(evidence), f"{options.host}:{options.port} lets everybody in")
     for server in evidence.servers:
         varz = server.varz
-        if varz and is_public(varz.get("host")) and not (varz.get("auth_required") or varz.get("tls_verify")):
+        if "host" not in varz:
+            continue  # a user of an account is told nothing about who may come
+        if is_public(varz["host"]) and not (varz.get("auth_required") or varz.get("tls_verify")):
             yield Symptom(server.name, f"{varz.get('host')}:{varz.get('port')} lets everybody in")
 
 
