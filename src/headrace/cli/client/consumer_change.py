@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.cli.client.config_changes import Changes, all_new, other_settings, say_changes, show_changes
 from headrace.cli.client.consumer_config import (
     DEAD_LETTERS,
     changed_config,
@@ -11,10 +12,10 @@ from headrace.cli.client.consumer_config import (
     new_config,
     shown_field,
 )
-from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from headrace.cli.call import Call
+    from headrace.cli.outcomes import CommandError, ExitCode
     from headrace.client.api import JetStreamAssets
     from headrace.client.blocking import Connection
 
@@ -62,42 +63,20 @@ def edit(call: Call) -> ExitCode | None:
         after = changed_config(before["config"], call.options)
         changes = differences(before["config"], after)
         if call.options.dry_run:
-            return say_changes(call, changes)
+            return say_consumer_changes(call, changes, name)
         if not changes:
             before.pop("type", None)
             call.out.note(f"{name}: unchanged")
             call.out.document(before, lambda: None, quiet=name)
             return None
         if not (call.out.is_json or call.out.is_quiet):
-            _table_of_changes(call, changes)
+            show_changes(call, changes, shown_field)
         found = assets.create_consumer(stream, after, action="update")
         _mind_dead_letters(call, connection, found["config"])
     found.pop("type", None)
     call.out.note(f"{name}: changed")
     call.out.document(found, lambda: None, quiet=name)
     return None
-
-
-def say_changes(call: Call, changes: dict[str, Any], name: str = "") -> ExitCode | None:
-    """Print the changes that a dry run found; return 3 if there are any."""
-    name = name or call.options.consumer
-    document = {"stream": call.options.stream, "name": name, "changes": changes}
-    if changes:
-        call.out.document(document, lambda: _table_of_changes(call, changes), quiet=name)
-        return ExitCode.WRONG
-    call.out.document(document, lambda: call.out.line(f"{name}: unchanged"), quiet=name)
-    return None
-
-
-def _table_of_changes(call: Call, changes: dict[str, Any]) -> None:
-    from headrace.cli.text_table import TextColumn
-
-    columns = (TextColumn("Field", can_be_cut=False), TextColumn("Before"), TextColumn("After"))
-    rows = [
-        (field, shown_field(field, change["before"]), shown_field(field, change["after"]))
-        for field, change in changes.items()
-    ]
-    call.out.table(columns, rows)
 
 
 def _there(assets: JetStreamAssets, stream: str, name: str | None) -> Document | None:
@@ -120,16 +99,20 @@ def _would_add(
     name = str(config.get("name", ""))
     if before is None:
         assets.stream_info(call.options.stream)
-        made = {field: {"before": None, "after": value} for field, value in config.items() if field != "name"}
         call.out.note(f"{name or 'a consumer'} would be made")
-        return say_changes(call, made, name)
+        return say_consumer_changes(call, all_new(config), name)
     changes = _against(before, config)
     if changes and not call.options.if_not_exists:
         raise _other_settings(before, config)
-    return say_changes(call, {}, name)
+    return say_consumer_changes(call, {}, name)
 
 
-def _against(before: Document, config: Document) -> dict[str, Any]:
+def say_consumer_changes(call: Call, changes: Changes, name: str) -> ExitCode | None:
+    """Print the changes that a dry run found of a consumer; return 3 if there are any."""
+    return say_changes(call, {"stream": call.options.stream, "name": name}, changes, shown_field)
+
+
+def _against(before: Document, config: Document) -> Changes:
     """The fields in which a consumer that is there differs from a configuration that is asked for."""
     found = differences(before["config"], config)
     found.pop("pause_until", None)  # one that is there stays paused as it is
@@ -137,12 +120,7 @@ def _against(before: Document, config: Document) -> dict[str, Any]:
 
 
 def _other_settings(before: Document, config: Document) -> CommandError:
-    fields = ", ".join(
-        f"{field} is {shown_field(field, change['before']) or 'not set'}"
-        for field, change in _against(before, config).items()
-    )
-    text = f"consumer {config['name']} is there with other settings{': ' if fields else ''}{fields}"
-    return CommandError(text, ExitCode.EXISTS)
+    return other_settings(f"consumer {config['name']}", _against(before, config), shown_field)
 
 
 def _mind_dead_letters(call: Call, connection: Connection, config: Document) -> None:

@@ -11,12 +11,15 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli import values
+from headrace.cli.client.config_changes import changes_between, without_server_metadata
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.protocol.rfc3339 import format_time
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
+
+    from headrace.cli.client.config_changes import Changes
 
 Config = dict[str, Any]
 
@@ -99,26 +102,12 @@ def changed_config(before: Mapping[str, Any], options: Namespace) -> Config:
     return found
 
 
-def without_server_metadata(config: Mapping[str, Any]) -> Config:
-    """Return a configuration without the entries of its metadata that the server itself makes."""
-    kept = {
-        name: value for name, value in (config.get("metadata") or {}).items() if not name.startswith("_nats.")
-    }
-    found = {name: value for name, value in config.items() if name != "metadata"}
-    return {**found, "metadata": kept} if kept else found
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     """Return each field that differs between two configurations, with `before` and `after`.
 
     A field that is absent has the server's default. A value that is absent on one side is None.
     """
-    old, new = _completed(before), _completed(after)
-    found = {}
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            found[name] = {"before": old.get(name), "after": new.get(name)}
-    return found
+    return changes_between(_completed(before), _completed(after))
 
 
 def shown_field(name: str, value: Any) -> str:

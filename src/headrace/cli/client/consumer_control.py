@@ -67,7 +67,7 @@ def resume(call: Call) -> ExitCode | None:
 
 
 def _paused(call: Call, until_ns: int | None) -> ExitCode | None:
-    from headrace.cli.client.consumer_change import say_changes
+    from headrace.cli.client.consumer_change import say_consumer_changes
     from headrace.client.api import JetStreamAssets
     from headrace.protocol.rfc3339 import short_time
 
@@ -79,7 +79,7 @@ def _paused(call: Call, until_ns: int | None) -> ExitCode | None:
             info = assets.consumer_info(stream, name)
             before = info["config"].get("pause_until") if info.get("paused") else None
             changed = {"pause_until": {"before": before, "after": after}}
-            return say_changes(call, changed if before != after else {})
+            return say_consumer_changes(call, changed if before != after else {}, name)
         found = assets.pause_consumer(stream, name, until_ns)
     found.pop("type", None)
     words = f"paused until {after}" if found.get("paused") else "not paused"

@@ -1,16 +1,33 @@
-"""`headrace object`, its buckets: listed, made, changed, shown, sealed, removed."""
+"""`headrace object`, its buckets: what they have that buckets of keys have not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from headrace.cli.client.bucket_settings import changed_config, edited, limit_of, made, removed
+from headrace.cli.client.buckets import BucketKind, edited, list_buckets, made, removed, show_bucket
 from headrace.cli.outcomes import ExitCode
+from headrace.cli.text_table import ColumnKind
+from headrace.client.objects import PREFIX, object_buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from headrace.cli.call import Call
+
+_TEXT, _SIZE = ColumnKind.TEXT, ColumnKind.SIZE
+_KIND: Final = BucketKind(
+    PREFIX,
+    "messages",
+    object_buckets,
+    lambda info: {"sealed": bool(info["config"].get("sealed"))},
+    columns=(
+        ("Bucket", "bucket", _TEXT),
+        ("Size", "bytes", _SIZE),
+        ("TTL", "ttl_ns", ColumnKind.DURATION),
+        ("Sealed", "sealed", _TEXT),
+        ("Created", "created", ColumnKind.TIME),
+        ("Description", "description", _TEXT),
+    ),
+    facts=(("size", "bytes", _SIZE), ("sealed", "sealed", _TEXT)),
+)
 
 
 def list_all(call: Call) -> ExitCode | None:
@@ -22,50 +39,37 @@ def list_all(call: Call) -> ExitCode | None:
         from headrace.cli.client.objects import list_objects
 
         return list_objects(call)
-    from headrace.client.objects import object_buckets
-
-    with call.connected() as connection:
-        infos = object_buckets(call.api(connection))
-        items = sorted(map(bucket_document, infos), key=lambda each: each["bucket"])
-    call.out.listing(items, lambda: _show_all(call, items), name="bucket")
-    return ExitCode.NOT_THERE if options.fail_empty and not items else None
+    return list_buckets(call, _KIND)
 
 
 def add(call: Call) -> ExitCode | None:
     """Make a bucket. Raises: CommandError if it is there with other settings."""
     from headrace.client.objects import object_bucket_config
 
-    config = object_bucket_config(
-        call.options.bucket, ttl_ns=call.options.ttl or 0, storage=call.options.storage
+    options = call.options
+    return made(
+        call, _KIND, object_bucket_config(options.bucket, ttl_ns=options.ttl or 0, storage=options.storage)
     )
-    return made(call, "bucket", changed_config(call, config), bucket_document, lambda info: _show(call, info))
 
 
 def edit(call: Call) -> ExitCode | None:
     """Change a bucket. Raises: ClientError."""
-    return edited(call, "bucket", _stream(call), bucket_document)
+    return edited(call, _KIND)
 
 
 def info(call: Call) -> None:
     """Show a bucket, or an object of it. Raises: ClientError."""
-    from headrace.client.api import JetStreamAssets
-
     if call.options.object is not None:
         from headrace.cli.client.objects import show_object
 
         show_object(call)
         return
-    with call.connected() as connection:
-        found = JetStreamAssets(call.api(connection)).stream_info(_stream(call))
-    found.pop("type", None)
-    call.out.document(
-        {**bucket_document(found), "info": found}, lambda: _show(call, found), quiet=call.options.bucket
-    )
+    show_bucket(call, _KIND)
 
 
 def remove(call: Call) -> ExitCode | None:
     """Remove a bucket, after asking. Raises: CommandError, ClientError."""
-    return removed(call, _stream(call), "messages")
+    return removed(call, _KIND)
 
 
 def seal(call: Call) -> ExitCode | None:
@@ -82,80 +86,3 @@ def seal(call: Call) -> ExitCode | None:
     found = {"bucket": options.bucket, "changed": is_open}
     call.out.document(found, lambda: call.out.line(f"{options.bucket}: {verb}"), quiet=options.bucket)
     return ExitCode.WRONG if is_open and options.dry_run else None
-
-
-def bucket_document(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a bucket out of the info of its stream."""
-    from headrace.client.objects import PREFIX
-
-    config = info["config"]
-    found = {
-        "bucket": str(config["name"]).removeprefix(PREFIX),
-        "description": config.get("description") or None,
-        "stream": config["name"],
-        "created": info["created"],
-        "bytes": info["state"]["bytes"],
-        "sealed": bool(config.get("sealed")),
-        "ttl_ns": config.get("max_age") or None,
-        "max_bytes": limit_of(config.get("max_bytes")),
-        "storage": config["storage"],
-        "replicas": config["num_replicas"],
-        "compressed": config.get("compression", "none") != "none",
-        "metadata": config.get("metadata") or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _stream(call: Call) -> str:
-    from headrace.client.objects import PREFIX
-
-    return f"{PREFIX}{call.options.bucket}"
-
-
-def _show_all(call: Call, items: list[dict[str, Any]]) -> None:
-    from headrace.cli.text_table import ColumnKind, TextColumn
-    from headrace.protocol.rfc3339 import parse_time
-
-    columns = (
-        TextColumn("Bucket"),
-        TextColumn("Size", ColumnKind.SIZE),
-        TextColumn("TTL", ColumnKind.DURATION),
-        TextColumn("Sealed"),
-        TextColumn("Created", ColumnKind.TIME),
-        TextColumn("Description"),
-    )
-    rows = [
-        (
-            item["bucket"],
-            item["bytes"],
-            item.get("ttl_ns"),
-            item["sealed"],
-            parse_time(item["created"]),
-            item.get("description"),
-        )
-        for item in items
-    ]
-    call.out.table(columns, rows)
-
-
-def _show(call: Call, info: Mapping[str, Any]) -> None:
-    from headrace.cli.text_table import ColumnKind
-    from headrace.protocol.rfc3339 import parse_time
-
-    found = bucket_document(info)
-    call.out.facts(
-        (
-            ("description", found.get("description")),
-            ("stream", found["stream"]),
-            ("created", parse_time(found["created"]), ColumnKind.TIME),
-            ("size", found["bytes"], ColumnKind.SIZE),
-            ("sealed", found["sealed"]),
-            ("TTL", found.get("ttl_ns"), ColumnKind.DURATION),
-            ("max bytes", found.get("max_bytes"), ColumnKind.SIZE),
-            ("storage", found["storage"]),
-            ("replicas", found["replicas"], ColumnKind.NUMBER),
-            ("compressed", found["compressed"]),
-            *((f"metadata {name}", text) for name, text in found.get("metadata", {}).items()),
-        ),
-        f"bucket {found['bucket']}",
-    )

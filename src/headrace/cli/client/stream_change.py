@@ -6,13 +6,15 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.client.stream_config import (
-    asked_config,
-    changed_config,
-    differences,
-    shown_field,
+from headrace.cli.client.config_changes import (
+    Changes,
+    all_new,
+    other_settings,
+    say_changes,
+    show_changes,
     without_server_metadata,
 )
+from headrace.cli.client.stream_config import asked_config, changed_config, differences, shown_field
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -80,39 +82,18 @@ def edit(call: Call) -> ExitCode | None:
             after = _edited(after) | {"name": name}
         changes = differences(before["config"], after)
         if call.options.dry_run:
-            return say_changes(call, name, changes)
+            return say_changes(call, {"name": name}, changes, shown_field)
         if not changes:
             call.out.note(f"{name}: unchanged")
             call.out.document(before, lambda: None, quiet=name)
             return None
         if not (call.out.is_json or call.out.is_quiet):
-            _table_of_changes(call, changes)
+            show_changes(call, changes, shown_field)
         found = assets.update_stream(after)
     found.pop("type", None)
     call.out.note(f"{name}: changed")
     call.out.document(found, lambda: None, quiet=name)
     return None
-
-
-def say_changes(call: Call, name: str, changes: dict[str, Any]) -> ExitCode | None:
-    """Print the changes that a dry run found; return 3 if there are any."""
-    document = {"name": name, "changes": changes}
-    if changes:
-        call.out.document(document, lambda: _table_of_changes(call, changes), quiet=name)
-        return ExitCode.WRONG
-    call.out.document(document, lambda: call.out.line(f"{name}: unchanged"), quiet=name)
-    return None
-
-
-def _table_of_changes(call: Call, changes: dict[str, Any]) -> None:
-    from headrace.cli.text_table import TextColumn
-
-    columns = (TextColumn("Field", can_be_cut=False), TextColumn("Before"), TextColumn("After"))
-    rows = [
-        (field, shown_field(field, change["before"]), shown_field(field, change["after"]))
-        for field, change in changes.items()
-    ]
-    call.out.table(columns, rows)
 
 
 def _there(assets: JetStreamAssets, name: str) -> Document | None:
@@ -125,20 +106,17 @@ def _there(assets: JetStreamAssets, name: str) -> Document | None:
 
 
 def _would_add(call: Call, before: Document | None, config: Document) -> ExitCode | None:
-    name = str(config["name"])
+    named = {"name": str(config["name"])}
     if before is None:
-        made = {field: {"before": None, "after": value} for field, value in config.items() if field != "name"}
-        document = {"name": name, "changes": made}
-        call.out.note(f"{name} would be made")
-        call.out.document(document, lambda: _table_of_changes(call, made), quiet=name)
-        return ExitCode.WRONG
+        call.out.note(f"{config['name']} would be made")
+        return say_changes(call, named, all_new(config), shown_field)
     changes = _against(before, config)
     if changes and not call.options.if_not_exists:
         raise _other_settings(before, config)
-    return say_changes(call, name, {})
+    return say_changes(call, named, {}, shown_field)
 
 
-def _against(before: Document, config: Document) -> dict[str, Any]:
+def _against(before: Document, config: Document) -> Changes:
     """The fields in which a stream that is there differs from a configuration that is asked for."""
     asked = {"subjects": [config["name"]]} | config
     if config.get("mirror") or config.get("sources"):
@@ -147,13 +125,7 @@ def _against(before: Document, config: Document) -> dict[str, Any]:
 
 
 def _other_settings(before: Document, config: Document) -> CommandError:
-    name = config["name"]
-    fields = ", ".join(
-        f"{field} is {shown_field(field, change['before']) or 'not set'}"
-        for field, change in _against(before, config).items()
-    )
-    text = f"stream {name} is there with other settings{': ' if fields else ''}{fields}"
-    return CommandError(text, ExitCode.EXISTS)
+    return other_settings(f"stream {config['name']}", _against(before, config), shown_field)
 
 
 def _shown(call: Call, found: Document) -> None:

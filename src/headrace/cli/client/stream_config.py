@@ -11,12 +11,15 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli import values
+from headrace.cli.client.config_changes import changes_between, without_server_metadata
 from headrace.cli.client.rows.stream_flags import ALLOWED, AS_NATS, DENIED
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from headrace.cli.client.config_changes import Changes
 
 Config = dict[str, Any]
 
@@ -82,27 +85,16 @@ def changed_config(before: Mapping[str, Any], options: Namespace) -> Config:
     return without_server_metadata({name: value for name, value in found.items() if value is not None})
 
 
-def without_server_metadata(config: Mapping[str, Any]) -> Config:
-    """Return a configuration without the entries of its metadata that the server itself makes."""
-    kept = {
-        name: value for name, value in (config.get("metadata") or {}).items() if not name.startswith("_nats.")
-    }
-    found = {name: value for name, value in config.items() if name != "metadata"}
-    return {**found, "metadata": kept} if kept else found
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     """Return each field that differs between two configurations, with `before` and `after`.
 
     A field that is absent has the server's default. A value that is absent on one side is None.
     """
     old, new = without_server_metadata(before), without_server_metadata(after)
-    found = {}
-    for name in dict.fromkeys([*old, *new]):
-        left, right = _with_default(name, old), _with_default(name, new)
-        if left != right:
-            found[name] = {"before": left, "after": right}
-    return found
+    names = dict.fromkeys([*old, *new])
+    return changes_between(
+        {name: _with_default(name, old) for name in names}, {name: _with_default(name, new) for name in names}
+    )
 
 
 def _with_default(name: str, config: Mapping[str, Any]) -> Any:
@@ -322,15 +314,18 @@ def shown_field(field: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "yes" if value else "no"
-        case list() if all(isinstance(each, str) for each in value):
-            return ", ".join(value)
-        case dict() if "dest" in value:
-            return f"{value.get('src') or '>'} -> {value['dest']}"
-        case dict() | list():
-            return json.dumps(value, ensure_ascii=False)
+    if value is None or isinstance(value, bool):
+        return "" if value is None else ("no", "yes")[value]
+    if isinstance(value, dict):
+        return _shown_object(value)
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
     return str(value)
+
+
+def _shown_object(value: Mapping[str, Any]) -> str:
+    if "dest" in value:
+        return f"{value.get('src') or '>'} -> {value['dest']}"
+    if list(value) == ["name"]:  # all that is said of a mirror or a source
+        return str(value["name"])
+    return json.dumps(value, ensure_ascii=False)

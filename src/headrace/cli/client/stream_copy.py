@@ -82,10 +82,10 @@ def _check_free(assets: JetStreamAssets, name: str) -> None:
 
 
 def _would_copy(call: Call, config: Document) -> ExitCode | None:
-    from headrace.cli.client.stream_change import say_changes
+    from headrace.cli.client.config_changes import all_new, say_changes
+    from headrace.cli.client.stream_config import shown_field
 
-    changes = {field: {"before": None, "after": value} for field, value in config.items() if field != "name"}
-    return say_changes(call, config["name"], changes)
+    return say_changes(call, {"name": config["name"]}, all_new(config), shown_field)
 
 
 def _with_data(call: Call, assets: JetStreamAssets, source: Document, config: Document) -> Document:

@@ -143,8 +143,8 @@ def remove_messages(call: Call) -> ExitCode | None:
 
 def seal(call: Call) -> ExitCode | None:
     """Close a stream for good. Raises: CommandError for a no, JetStreamMissingError."""
-    from headrace.cli.client.stream_change import say_changes
-    from headrace.cli.client.stream_config import without_server_metadata
+    from headrace.cli.client.config_changes import say_changes, without_server_metadata
+    from headrace.cli.client.stream_config import shown_field
     from headrace.client.api import JetStreamAssets
 
     name = call.options.stream
@@ -153,7 +153,8 @@ def seal(call: Call) -> ExitCode | None:
         found = assets.stream_info(name)
         is_sealed = bool(found["config"].get("sealed"))
         if call.options.dry_run:
-            return say_changes(call, name, {} if is_sealed else {"sealed": {"before": None, "after": True}})
+            changes = {} if is_sealed else {"sealed": {"before": None, "after": True}}
+            return say_changes(call, {"name": name}, changes, shown_field)
         if not is_sealed:
             call.confirm(f"{loss_of(found)}, closed for good", name=name)
             found = assets.update_stream(without_server_metadata(found["config"]) | {"sealed": True})
