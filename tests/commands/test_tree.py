@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -148,14 +150,36 @@ COLUMNS = (TextColumn("Name"), TextColumn("Messages", ColumnKind.NUMBER), TextCo
 def test_tables_are_fitted_to_a_terminal() -> None:
     rows = [("a" * 30 + "z" * 30, 1_204_331, 1536), ("注文", None, 0)]
 
-    lines = fitted(COLUMNS, rows, 40)
+    lines, left_out = fitted(COLUMNS, rows, 40)
 
+    assert left_out == []
     assert [cell_width(line) <= 40 for line in lines] == [True] * 3
     assert lines[1].startswith("aaaaaaaa")
     assert "…zzz" in lines[1]
     assert lines[1].endswith("1,204,331  1.5 KiB")
     assert lines[2].startswith("注文 ")
     assert lines[2].endswith("0 B")
+
+
+def test_times_are_never_cut_and_optional_columns_go_first() -> None:
+    columns = (
+        TextColumn("Name"),
+        TextColumn("When", ColumnKind.TIME),
+        TextColumn("Leader", is_optional=True),
+        TextColumn("Size", ColumnKind.SIZE),
+        TextColumn("Subjects", ColumnKind.NUMBER, is_optional=True),
+    )
+    rows = [("a" * 30, time.time_ns(), "server-1", 1536, 1), ("b", NOW, "server-2", 1536, 10)]
+
+    wide, less, least = (fitted(columns, rows, width) for width in (90, 55, 40))
+
+    assert wide.left_out == []
+    assert "2023-11-14 22:13:20" in wide.lines[2]
+    assert less.left_out == ["Subjects"]
+    assert re.search(r" {2}\d\d-\d\d \d\d:\d\d {2}server-1", less.lines[1])
+    assert "  2023-11-14 " in less.lines[2]
+    assert least.left_out == ["Leader", "Subjects"]
+    assert max(map(cell_width, least.lines)) <= 40
 
 
 def test_tables_in_pipes_are_exact() -> None:

@@ -137,12 +137,15 @@ class Output:
         from headrace.cli.text_table import fitted, tab_separated
 
         if not self.is_terminal:
-            lines = tab_separated(columns, rows)
-        else:
-            lines = fitted(columns, rows, self.width)
-            lines[0] = self.styled(lines[0], "bold")
+            for line in tab_separated(columns, rows):
+                self._write(line)
+            return
+        lines, left_out = fitted(columns, rows, self.width)
+        lines[0] = self.styled(lines[0], "bold")
         for line in lines:
             self._write(line)
+        if left_out:
+            self._write(self.styled(f"no room for: {', '.join(left_out)}", "dim"))
 
     def facts(self, facts: Iterable[tuple[str, Any] | tuple[str, Any, ColumnKind]], title: str = "") -> None:
         """Print names and values: aligned for people, else a tab between both. A value None is left out."""

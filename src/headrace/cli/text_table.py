@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _GAP: Final = 2
 _LEAST: Final = 8
 """The width below which no column is cut."""
+_READABLE: Final = 16
+"""The width below which no column is cut as long as there are optional ones."""
 _CUT: Final = "…"
 
 
@@ -34,15 +36,32 @@ class ColumnKind(Enum):
 
 
 class TextColumn(NamedTuple):
-    """A column: its heading, the kind of its values, and whether it may be cut where there is no room."""
+    """A column: its heading, the kind of its values, and whether they may be cut where there is no room.
+
+    Only texts are cut: a part of a number or of a time says something else. `is_optional`: the whole column
+    may be left out where there is no room, the last such first.
+    """
 
     heading: str
     kind: ColumnKind = ColumnKind.TEXT
     can_be_cut: bool = True
+    is_optional: bool = False
 
     @property
     def is_right(self) -> bool:
         return self.kind in (ColumnKind.NUMBER, ColumnKind.SIZE, ColumnKind.DURATION)
+
+    @property
+    def shrinks(self) -> bool:
+        """True if values may be cut."""
+        return self.can_be_cut and self.kind is ColumnKind.TEXT
+
+
+class FittedTable(NamedTuple):
+    """The lines of a table, the heading first, and the headings of columns that had no room."""
+
+    lines: list[str]
+    left_out: list[str]
 
 
 def shown_value(value: Any, kind: ColumnKind) -> str:
@@ -88,39 +107,79 @@ def tab_separated(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]]) 
     return lines
 
 
-def fitted(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], width: int) -> list[str]:
-    """Return a heading line and a line for each row, at most `width` cells wide where cutting can do it.
+def fitted(columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], width: int) -> FittedTable:
+    """Return a table at most `width` cells wide, as far as that can be done.
 
-    Long texts are cut in the middle, the longest first: both ends of a name tell most.
+    Where there is no room times lose their seconds first, then optional columns go, then long texts are cut
+    in the middle, the longest first: both ends of a name tell most.
     """
-    cells = [[column.heading for column in columns]]
-    cells += [[shown_value(v, column.kind) for v, column in zip(row, columns, strict=True)] for row in rows]
-    widths = [max(cell_width(line[place]) for line in cells) for place in range(len(columns))]
-    _narrow(widths, columns, width)
-    return [
+    cells = _cells(columns, rows)
+    widths = _widths(cells)
+    if _over(widths, width) > 0:
+        cells = _cells(columns, rows, short_times=True)
+        widths = _widths(cells)
+    places = _places(columns, widths, width)
+    kept = [columns[place] for place in places]
+    widths = [widths[place] for place in places]
+    _narrow(widths, kept, width)
+    lines = [
         (" " * _GAP)
         .join(
-            padded(cut_in_the_middle(cell, widths[place]), widths[place], right=columns[place].is_right)
-            for place, cell in enumerate(line)
+            padded(cut_in_the_middle(line[place], size), size, right=columns[place].is_right)
+            for place, size in zip(places, widths, strict=True)
         )
         .rstrip()
         for line in cells
     ]
+    left_out = [column.heading for place, column in enumerate(columns) if place not in places]
+    return FittedTable(lines, left_out)
+
+
+def _cells(
+    columns: Sequence[TextColumn], rows: Sequence[Sequence[Any]], *, short_times: bool = False
+) -> list[list[str]]:
+    def cell(value: Any, kind: ColumnKind) -> str:
+        if short_times and kind is ColumnKind.TIME and value is not None:
+            return values.short_shown_time(value)
+        return shown_value(value, kind)
+
+    headings = [column.heading for column in columns]
+    return [
+        headings, *([cell(v, column.kind) for v, column in zip(row, columns, strict=True)] for row in rows)
+    ]  # fmt: skip
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
+
+
+def _over(widths: Sequence[int], width: int) -> int:
+    """The cells by which a table is too wide."""
+    return sum(widths) + _GAP * (len(widths) - 1) - width
+
+
+def _places(columns: Sequence[TextColumn], widths: Sequence[int], width: int) -> list[int]:
+    """The columns that are shown: optional ones go, the last first, until the others are readable."""
+    least = [
+        min(size, _READABLE) if column.shrinks else size for size, column in zip(widths, columns, strict=True)
+    ]
+    places = list(range(len(columns)))
+    for place in reversed(range(len(columns))):
+        if _over([least[each] for each in places], width) <= 0:
+            break
+        if columns[place].is_optional:
+            places.remove(place)
+    return places
 
 
 def _narrow(widths: list[int], columns: Sequence[TextColumn], width: int) -> None:
-    over = sum(widths) + _GAP * (len(widths) - 1) - width
-    while over > 0:
+    for _ in range(_over(widths, width)):
         candidates = [
-            place
-            for place, column in enumerate(columns)
-            if column.can_be_cut and not column.is_right and widths[place] > _LEAST
+            place for place, column in enumerate(columns) if column.shrinks and widths[place] > _LEAST
         ]
         if not candidates:
             return
-        widest = max(candidates, key=lambda place: widths[place])
-        widths[widest] -= 1
-        over -= 1
+        widths[max(candidates, key=lambda place: widths[place])] -= 1
 
 
 def cell_width(text: str) -> int:

@@ -216,6 +216,13 @@ def shown_time(ns: int) -> str:
     return format_second(ns // _SECOND).replace("T", " ")
 
 
+def short_shown_time(ns: int) -> str:
+    """Return a time where there is little room: `11-22 08:00`, of another year `2030-01-01`; UTC."""
+    found = shown_time(ns)
+    is_this_year = found[:4] == shown_time(time.time_ns())[:4]
+    return found[5:16] if is_this_year else found[:10]
+
+
 def exact_time(ns: int) -> str:
     """Return a time for programs: RFC 3339 with Z, to the nanosecond."""
     from headrace.protocol.rfc3339 import short_time

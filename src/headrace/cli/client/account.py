@@ -43,7 +43,8 @@ def _show(call: Call, found: dict[str, Any]) -> None:
             ("may publish", _rule(rules.get("publish"))),
             ("may subscribe", _rule(rules.get("subscribe"))),
             ("ends in", user.get("expires") or None, ColumnKind.DURATION),
-        )
+        ),
+        title="Account",
     )
     used = found.get("jetstream")
     if used is None:
@@ -60,7 +61,8 @@ def _show(call: Call, found: dict[str, Any]) -> None:
             ("stream limit", _limit(limits.get("max_streams")), number),
             ("consumers", used.get("consumers"), number),
             ("consumer limit", _limit(limits.get("max_consumers")), number),
-        )
+        ),
+        title="JetStream",
     )
 
 

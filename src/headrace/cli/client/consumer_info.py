@@ -92,14 +92,14 @@ def _show_report(call: Call, items: list[Info]) -> None:
 
     columns = [
         TextColumn("Name"),
-        TextColumn("Mode", can_be_cut=False),
+        TextColumn("Mode", can_be_cut=False, is_optional=True),
         TextColumn("Pending", number),
         TextColumn("Unacked", number),
         TextColumn("Redelivered", number),
-        TextColumn("Lag", number),
+        TextColumn("Lag", number, is_optional=True),
         TextColumn("Lag time", ColumnKind.DURATION),
         TextColumn("Delivered" if is_terminal else "Last delivery", moment),
-        TextColumn("Acked" if is_terminal else "Last ack", moment),
+        TextColumn("Acked" if is_terminal else "Last ack", moment, is_optional=True),
     ]
     rows = [
         [
@@ -132,17 +132,13 @@ def state(call: Call) -> None:
 
 def show_info(call: Call, found: Info) -> None:
     """Print the info of a consumer for people: its configuration, then its state."""
+    from headrace.cli.client.config_changes import metadata_facts
     from headrace.cli.client.consumer_config import DEAD_LETTERS, shown_field
     from headrace.cli.text_table import ColumnKind
 
     config = found["config"]
     duration, number = ColumnKind.DURATION, ColumnKind.NUMBER
     metadata = config.get("metadata") or {}
-    others = {
-        name: value
-        for name, value in metadata.items()
-        if name != DEAD_LETTERS and not name.startswith("_nats.")
-    }
     call.out.facts(
         (
             ("stream", found["stream_name"]),
@@ -157,7 +153,7 @@ def show_info(call: Call, found: Info) -> None:
             ("begins with", _beginning(config)),
             ("ack", config.get("ack_policy")),
             ("ack wait", config.get("ack_wait") or None, duration),
-            ("max deliver", config.get("max_deliver"), number),
+            ("max deliver", most if (most := config.get("max_deliver") or -1) > 0 else None, number),
             ("backoff", shown_field("backoff", config.get("backoff") or None) or None),
             ("max pending", config.get("max_ack_pending") or None, number),
             ("max waiting", config.get("max_waiting") or None, number),
@@ -172,17 +168,19 @@ def show_info(call: Call, found: Info) -> None:
             ("priority groups", ", ".join(config.get("priority_groups") or ()) or None),
             ("priority policy", config.get("priority_policy") if config.get("priority_groups") else None),
             ("dead letters", metadata.get(DEAD_LETTERS)),
-            ("metadata", shown_field("metadata", others) or None),
+            *metadata_facts(config, but=DEAD_LETTERS),
             ("replicas", config.get("num_replicas") or None, number),
-        )
+        ),
+        title=f"Consumer {found['name']} of {found['stream_name']}",
     )
-    _show_state(call, {**found, "stream_name": None, "name": None})
+    _show_state(call, {**found, "stream_name": None, "name": None}, title="State")
 
 
-def _show_state(call: Call, found: Info) -> None:
+def _show_state(call: Call, found: Info, title: str = "") -> None:
     from headrace.cli.text_table import ColumnKind
 
     number, moment = ColumnKind.NUMBER, ColumnKind.TIME
+    is_push = "push_bound" in found or bool((found.get("config") or {}).get("deliver_subject"))
     delivered, floor = found["delivered"], found["ack_floor"]
     groups = ", ".join(
         f"{group.get('group')}: {group.get('pinned_client_id') or 'nobody'}"
@@ -195,7 +193,7 @@ def _show_state(call: Call, found: Info) -> None:
             ("pending", found["num_pending"], number),
             ("unacked", found["num_ack_pending"], number),
             ("redelivered", found["num_redelivered"], number),
-            ("waiting pulls", found["num_waiting"], number),
+            ("waiting pulls", None if is_push else found["num_waiting"], number),
             ("delivered up to", delivered["stream_seq"], number),
             ("last delivery", moment_of(delivered.get("last_active")), moment),
             ("acknowledged up to", floor["stream_seq"], number),
@@ -205,7 +203,8 @@ def _show_state(call: Call, found: Info) -> None:
             ("goes on in", found.get("pause_remaining"), ColumnKind.DURATION),
             ("pinned", groups or None),
             ("leader", (found.get("cluster") or {}).get("leader")),
-        )
+        ),
+        title=title,
     )
 
 

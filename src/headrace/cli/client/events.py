@@ -32,6 +32,9 @@ _TOLD: Final = (
     "user",
     "name",
 )
+_MARGIN: Final = 4
+"""The cells around a name."""
+_LEAST: Final = 20
 
 
 def events(call: Call) -> None:
@@ -101,10 +104,17 @@ def _print(call: Call, subject: str, data: bytes) -> None:
             call.out.line(_line(event, subject))
             return
         call.out.line(f"[{_when(event)}] {kind.rpartition('.')[2]}  {subject}", "bold")
-        call.out.facts((name, _plain(value)) for name, value in event.items() if name not in ("type", "id"))
+        told = {name: _plain(value) for name, value in event.items() if name not in ("type", "id")}
+        room = max(call.out.width - max(map(len, told), default=0) - _MARGIN, _LEAST)
+        call.out.facts((name, _beginning(text, room)) for name, text in told.items())
         call.out.line()
 
     call.out.event(event, show, quiet=kind)
+
+
+def _beginning(text: str, room: int) -> str:
+    """Return a text that takes one line; --json has all of it."""
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _line(event: Mapping[str, Any], subject: str) -> str:

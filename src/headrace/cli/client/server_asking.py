@@ -110,11 +110,21 @@ def item_of(answer: ServerAnswer, document: Mapping[str, Any]) -> Document:
 
 
 class ReportColumn(Struct, frozen=True):
-    """A column of a report: its heading, the key of its values with dots between names, and their kind."""
+    """A column of a report: its heading, the key of its values with dots between names, and their kind.
+
+    `is_optional`: it may be left out where a terminal is narrow, unless the table is ordered by it.
+    `can_be_cut`: a part of a value still says something.
+    """
 
     heading: str
     key: str
     kind: ColumnKind = ColumnKind.TEXT
+    is_optional: bool = False
+    can_be_cut: bool = True
+
+    def shown(self, sort: str) -> TextColumn:
+        """Return the column of a table that is ordered by a key."""
+        return TextColumn(self.heading, self.kind, self.can_be_cut, self.is_optional and self.key != sort)
 
     def value(self, item: Mapping[str, Any]) -> Any:
         found: Any = item
@@ -176,7 +186,7 @@ def shown_listing(
         rows = [[column.value(item) for column in columns] for item in items]
         blank = [None] * (len(columns) - 2)
         rows += [[each["server"], each["error"], *blank] for each in listing.missing]
-        out.table([TextColumn(column.heading, column.kind) for column in columns], rows)
+        out.table([column.shown(sort) for column in columns], rows)
         if total > len(items):
             out.note(f"{len(items)} of {total} are shown")
 

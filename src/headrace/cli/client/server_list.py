@@ -40,17 +40,17 @@ _NUMBER, _SIZE, _DURATION, _TIME = (
 _COLUMNS: Final = (
     ReportColumn("Server", "server"),
     ReportColumn("Cluster", "cluster"),
-    ReportColumn("Host", "host"),
-    ReportColumn("Version", "ver"),
+    ReportColumn("Host", "host", is_optional=True, can_be_cut=False),
+    ReportColumn("Version", "ver", is_optional=True, can_be_cut=False),
     ReportColumn("JetStream", "jetstream"),
     ReportColumn("Conns", "connections", _NUMBER),
     ReportColumn("Subs", "subscriptions", _NUMBER),
-    ReportColumn("Routes", "route_count", _NUMBER),
-    ReportColumn("Gateways", "gateway_count", _NUMBER),
+    ReportColumn("Routes", "route_count", _NUMBER, is_optional=True),
+    ReportColumn("Gateways", "gateway_count", _NUMBER, is_optional=True),
     ReportColumn("Memory", "mem", _SIZE),
     ReportColumn("CPU", "cpu", _NUMBER),
     ReportColumn("Slow", "slow_consumers", _NUMBER),
-    ReportColumn("Started", "start", _TIME),
+    ReportColumn("Started", "start", _TIME, is_optional=True),
     ReportColumn("RTT", "rtt_ns", _DURATION),
 )
 _SORTS: Final = {

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headrace.cli.call import Call
 
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
-_PARTS: Final = ("name", "subjects")
+_PARTS: Final = ("name", "subjects", "metadata")
 """Fields of a configuration that are shown apart."""
 
 
@@ -83,6 +83,7 @@ def _show_state(call: Call, found: dict[str, Any]) -> None:
 
 def show_info(call: Call, found: dict[str, Any]) -> None:
     """Print a stream for people: its configuration, its state, where its messages come from."""
+    from headrace.cli.client.config_changes import metadata_facts
     from headrace.cli.client.stream_config import config_facts
     from headrace.cli.text_table import ColumnKind
 
@@ -93,6 +94,7 @@ def show_info(call: Call, found: dict[str, Any]) -> None:
             ("subjects", ", ".join(config.get("subjects") or ()) or None),
             ("created", moment_of(found.get("created")), ColumnKind.TIME),
             *config_facts({name: value for name, value in config.items() if name not in _PARTS}),
+            *metadata_facts(config),
         ),
         title=f"Stream {config['name']}",
     )
@@ -104,11 +106,19 @@ def show_info(call: Call, found: dict[str, Any]) -> None:
                 ("cluster", cluster.get("name")),
                 ("leader", cluster.get("leader")),
                 ("followers", peers or None),
-            )
+            ),
+            title="Cluster",
         )
     origins = [found["mirror"]] if found.get("mirror") else found.get("sources") or ()
     for origin in origins:
-        call.out.facts((("behind " + str(origin["name"]), origin.get("lag", 0), ColumnKind.NUMBER),))
+        call.out.facts(
+            (
+                ("of stream", origin["name"]),
+                ("behind", origin.get("lag", 0), ColumnKind.NUMBER),
+                ("heard ago", ago if (ago := origin.get("active", -1)) >= 0 else None, ColumnKind.DURATION),
+            ),
+            title="Mirror" if found.get("mirror") else "Source",
+        )
         if origin.get("error"):
             call.out.warn(f"{origin['name']}: {origin['error'].get('description')}")
     _state_facts(call, found["state"], title="State")

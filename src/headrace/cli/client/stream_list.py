@@ -36,12 +36,12 @@ def report(call: Call) -> ExitCode | None:
         number = ColumnKind.NUMBER
         columns = (
             TextColumn("Name"),
-            TextColumn("Storage", can_be_cut=False),
+            TextColumn("Storage", can_be_cut=False, is_optional=True),
             TextColumn("Messages", number),
             TextColumn("Size", ColumnKind.SIZE),
             TextColumn("Consumers", number),
-            TextColumn("Subjects", number),
-            TextColumn("Deleted", number),
+            TextColumn("Subjects", number, is_optional=True),
+            TextColumn("Deleted", number, is_optional=True),
             TextColumn("Lag", number),
             TextColumn("Last message", ColumnKind.TIME),
             TextColumn("Leader"),

@@ -31,6 +31,11 @@ HELP: Final = (
 )
 
 
+_OPTIONAL: Final = frozenset(
+    ("User", "Subs", "Pending", "Bytes to", "Bytes from", "Client", "Uptime", "Idle")
+)
+
+
 class TopView(Struct):
     """The way in which a look is shown: `sort` is a key of the order, `count` of connections, None: all."""
 
@@ -79,7 +84,7 @@ def connection_lines(
     number = ColumnKind.NUMBER
     size = number if view.is_exact else ColumnKind.SIZE
     columns = [
-        TextColumn("Host"),
+        TextColumn("Host", can_be_cut=False),
         TextColumn("Cid", number),
         TextColumn("Name"),
         TextColumn("User"),
@@ -95,6 +100,7 @@ def connection_lines(
         TextColumn("Uptime", can_be_cut=False),
         TextColumn("Idle", can_be_cut=False),
     ]
+    columns = [column._replace(is_optional=_is_optional(column.heading, view.sort)) for column in columns]
     has_servers = len(seen.servers) > 1
     if has_servers:
         columns.insert(0, TextColumn("Server"))
@@ -108,7 +114,12 @@ def connection_lines(
         if column.heading not in ("Name", "User", "To/s", "From/s") or any(row[place] for row in rows)
     ]
     kept = [[row[place] for place in used] for row in rows]
-    return fitted([columns[place] for place in used], kept, width)
+    return fitted([columns[place] for place in used], kept, width).lines
+
+
+def _is_optional(heading: str, sort: str) -> bool:
+    """True for a column that a narrow screen may leave out: not the one that connections are ordered by."""
+    return heading in _OPTIONAL and heading.lower().replace(" ", "_") != sort
 
 
 def _row(each: dict[str, Any], view: TopView, name_of: Callable[[str], str], has_servers: bool) -> list[Any]:
