@@ -82,11 +82,15 @@ class Ran:
 
 
 class _Stream(io.TextIOWrapper):
-    """A stream of text over bytes that are kept."""
+    """A stream of text over bytes that are kept; it may pass for a terminal."""
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", *, is_terminal: bool = False) -> None:
         self.kept = io.BytesIO(data)
+        self._is_terminal = is_terminal
         super().__init__(self.kept, encoding="utf-8", errors="backslashreplace", newline="")
+
+    def isatty(self) -> bool:
+        return self._is_terminal
 
     def value(self) -> bytes:
         self.flush()
@@ -113,11 +117,15 @@ class CommandLine:
             own["NATS_URL"] = self.url
         return {**kept, **own, **self.variables}
 
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:
-        """Run a command in this process. It must end by itself."""
-        out, err = _Stream(), _Stream()
+    def __call__(self, *arguments: str, stdin: bytes = b"", width: int | None = None) -> Ran:
+        """Run a command in this process. It must end by itself.
+
+        `width`: standard output passes for a terminal of so many cells.
+        """
+        out, err = _Stream(is_terminal=width is not None), _Stream()
+        environment = self.environment if width is None else {**self.environment, "COLUMNS": str(width)}
         with ExitStack() as stack:
-            stack.enter_context(mock.patch.dict(os.environ, self.environment, clear=True))
+            stack.enter_context(mock.patch.dict(os.environ, environment, clear=True))
             stack.enter_context(mock.patch.object(sys, "stdin", _Stream(stdin)))
             stack.enter_context(mock.patch.object(sys, "stdout", out))
             stack.enter_context(mock.patch.object(sys, "stderr", err))
