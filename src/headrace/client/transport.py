@@ -52,11 +52,16 @@ class SocketStream:
 
         return ssl.cert_time_to_seconds(ends)
 
-    def wait(self, timeout: float | None, *, to_write: bool = False) -> tuple[bool, bool]:
-        """Wait until the socket is readable or writable; return which. `timeout`: seconds, None: no limit."""
-        if self._tls is not None and self._tls.pending():
+    def wait(
+        self, timeout: float | None, *, to_write: bool = False, to_read: bool = True
+    ) -> tuple[bool, bool]:
+        """Wait until the socket is readable or writable; return which. `timeout`: seconds, None: no limit.
+
+        One of both is waited for at least.
+        """
+        if to_read and self._tls is not None and self._tls.pending():
             return True, to_write
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if to_write else 0)
+        events = (selectors.EVENT_READ if to_read else 0) | (selectors.EVENT_WRITE if to_write else 0)
         if events != self._events:
             self._selector.modify(self._socket, events)
             self._events = events

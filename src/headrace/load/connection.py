@@ -107,17 +107,10 @@ class LoadConnection:
         try:
             if self.out:
                 self._write()
-            if self._is_behind:
-                timeout = 0.0
-            readable, writable = self._stream.wait(timeout, to_write=bool(self.out))
-            if writable:
-                self._write()
-            if readable:
-                self._read(found)
-            elif self._is_behind:
+            if self._is_behind and len(self.out) < CHUNK:
                 self._parse(found)
             else:
-                self._keep_alive()
+                self._wait(timeout, found)
         except OSError as error:
             address = self._machine.address
             reason = error.strerror or error
@@ -146,6 +139,16 @@ class LoadConnection:
     def close(self) -> None:
         """Close the socket."""
         self._stream.close()
+
+    def _wait(self, timeout: float, found: list[OddMessage]) -> None:
+        """Wait for the socket. Nothing is read while answers to what was read cannot be sent."""
+        readable, writable = self._stream.wait(timeout, to_write=bool(self.out), to_read=not self._is_behind)
+        if writable:
+            self._write()
+        if readable:
+            self._read(found)
+        elif not self._is_behind:
+            self._keep_alive()
 
     def _write(self) -> None:
         with memoryview(self.out) as view:
