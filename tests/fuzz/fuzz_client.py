@@ -6,7 +6,7 @@
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
 --gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
 headers, with --log-reading: reads of single messages from files of records, with --api-requests: bodies of
-requests, with --ack: acknowledgements with lanes and without.
+requests, with --ack: acknowledgements with lanes and without, with --load: what loads read.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -43,6 +43,8 @@ with atheris.instrument_imports(
         leaf_target,
         legacy_mutator,
         legacy_target,
+        load_mutator,
+        load_target,
         log_reading_target,
         publish_target,
         route_mutator,
@@ -63,6 +65,7 @@ TARGETS = {
     "gateway": (gateway_mutator.gateway_mutate, gateway_target.check),
     "ack": (s2_mutator.s2_mutate, ack_target.check),
     "publish": (s2_mutator.s2_mutate, publish_target.check),
+    "load": (load_mutator.load_mutate, load_target.check),
     "log-reading": (s2_mutator.s2_mutate, log_reading_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
     "trace": (trace_mutator.trace_mutate, trace_target.check),

@@ -1,5 +1,5 @@
-"""The engine, the logs that stand on it and the kept corpus, under the sanitizers of addresses and undefined
-behaviour.
+"""The engine, the logs that stand on it, the loops of loads and the kept corpus, under the sanitizers of
+addresses and undefined behaviour.
 
     python tests/fuzz/sanitized.py [arguments of pytest]
 
@@ -20,6 +20,7 @@ from fuzz.engine_copy import ROOT, build
 TESTS = [
     "tests/unit/engine",
     "tests/fuzz",
+    "tests/unit/load/test_load_loops.py",
     "tests/unit/log/test_log_core.py",
     "tests/unit/log/test_log_memory.py",
 ]
