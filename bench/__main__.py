@@ -67,7 +67,7 @@ OWN: Final = {
         compressed.add_arguments, compressed.run_compressed, compressed.SECTION.render,
     ),
     "start": Own(
-        "from the start to the first INFO, beside nats-server",
+        "from the start to the first INFO, beside nats-server; what commands of the client take",
         starts.add_arguments, starts.run_starts, starts.SECTION.render,
     ),
     "stop": Own(

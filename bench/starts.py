@@ -1,7 +1,8 @@
 """How long a server takes from its start to the first INFO, and what it holds in memory then.
 
 Here live the programs that are started in turn, the client that waits for each, the stores they start over,
-their result file and their table in docs/performance.md. Never here: what takes the time (`-X importtime`).
+their result file and their table in docs/performance.md. Never here: commands of the client
+(`bench.command_starts`), what takes the time (`-X importtime`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import headrace
+from bench.command_starts import COMMANDS, command_lines, measured_command
 from bench.errors import BenchError
 from bench.process import STOP_LIMIT_S, default_peer
 from bench.progress import Progress
@@ -88,12 +90,26 @@ def run_starts(options: argparse.Namespace, origin: dict[str, object]) -> int:
             for start in wanted:
                 found[start.title].append(_measured(start, home))
             progress.step("started")
+        commands = _commands(wanted[0], home, options.reps)
     finally:
         progress.close()
         shutil.rmtree(home)
     medians = {title: _medians(each) for title, each in found.items()}
-    SECTION.publish({**origin, "streams": options.streams, "starts": medians}, options.name)
+    result = {**origin, "streams": options.streams, "starts": medians, "commands": commands}
+    SECTION.publish(result, options.name)
     return 0
+
+
+def _commands(server: Start, home: Path, reps: int) -> dict[str, dict[str, float]]:
+    """Medians of commands of the client, each run in turn against one server. Raises: BenchError."""
+    found: dict[str, list[dict[str, float]]] = {}
+    with _running(Start(server.title, (*server.command, "-js"), "commands"), home) as (process, port):
+        _connected(process, port).close()
+        for _ in range(reps):
+            for command in (None, *COMMANDS):
+                title = "python" if command is None else command.title
+                found.setdefault(title, []).append(measured_command(command, port, home))
+    return {title: _medians(each) for title, each in found.items()}
 
 
 # ---- one start ------------------------------------------------------------------------------
@@ -229,6 +245,8 @@ def start_text(result: dict[str, Any]) -> str:
             times = f"{each['accept_ms']:,.0f} | {each['info_ms']:,.0f} | {each['info_ms'] / base:.2f}"
             cpu = f"{each['cpu_ms']:,.0f} | {each['cpu_ms'] / base_cpu:.2f}"
             rows.append(f"| {name} | {times} | {cpu} | {each['mib']:.1f} |")
+    if "commands" in result:
+        rows += ["", *command_lines(result["commands"])]
     return "\n".join(rows) + "\n"
 
 
