@@ -109,6 +109,14 @@ def test_fields_of_other_programs_survive_a_change(alone: CommandLine) -> None:
     }  # fmt: skip
 
 
+def test_a_context_says_where_events_of_jetstream_are(cli: CommandLine) -> None:
+    write(cli, "hub", url=cli.url, jetstream_event_prefix="JS.hub.EVENT")
+
+    ran = cli("events", "--js-metric", "--js-advisory", "--for", "1ms", "--context", "hub").ok()
+
+    assert ran.err == "listening on JS.hub.EVENT.ADVISORY.>, JS.hub.EVENT.METRIC.>\n"
+
+
 def test_values_of_references_are_found(cli: CommandLine) -> None:
     (cli.folder / "secret").write_text("secret\n")
     cli.variables["MY_USER"] = "alice"

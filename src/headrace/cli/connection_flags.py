@@ -62,6 +62,7 @@ OUTPUT_FLAGS: Final = (
 """The flags of all commands."""
 
 _TIMEOUT: Final = 5.0
+_EVENTS: Final = "$JS.EVENT"
 
 
 class ConnectionSettings(NamedTuple):
@@ -76,6 +77,8 @@ class ConnectionSettings(NamedTuple):
     """The name of the context that took part, None without one."""
     api_prefix: str | None
     """The beginning of the subjects of JetStream's API, None for the usual one."""
+    event_prefix: str
+    """The beginning of the subjects of JetStream's events."""
     timeout: float
 
 
@@ -108,8 +111,16 @@ def connection_settings(
         ),
         context=name,
         api_prefix=prefix or context.jetstream_api_prefix,
+        event_prefix=context.jetstream_event_prefix or _EVENTS,
         timeout=timeout,
     )
+
+
+def take_user_as_token(options: argparse.Namespace) -> None:
+    """Make a `--user` without a password the token that it is to the tool nats."""
+    has_password = options.password is not None or options.password_file is not None
+    if options.user is not None and not has_password and not os.environ.get("NATS_PASSWORD"):
+        options.token, options.user = options.user, None
 
 
 def timeout_of(options: argparse.Namespace) -> float:

@@ -27,13 +27,22 @@ from headrace.client.saved_context import SavedContext, context_root, line_of, s
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_CANNOT: Final = ("nsc", "socks_proxy", "windows_cert_store", "windows_cert_match")
+_CANNOT: Final = (
+    "nsc",
+    "socks_proxy",
+    "windows_cert_store",
+    "windows_cert_match_by",
+    "windows_cert_match",
+    "windows_ca_certs_match",
+)
 """Ways to connect that only the tool has."""
 _CANNOT_RESOLVE: Final = ("op://", "nsc://")
 """References to secrets in stores of other programs."""
 
 SECRETS: Final = ("password", "token", "user_jwt", "user_seed")
 """Fields whose value is never shown."""
+_KINDS: Final = (("user",), ("token",), ("creds",), ("nkey",), ("user_jwt", "user_seed"))
+"""The fields of each kind of credentials; a context has one kind."""
 _BASE64: Final = "base64"
 
 
@@ -159,6 +168,7 @@ class _ContextReader:
             tls_first=self._fields.get("tls_first") is True,
             jetstream_domain=self._text("jetstream_domain"),
             jetstream_api_prefix=self._text("jetstream_api_prefix"),
+            jetstream_event_prefix=self._text("jetstream_event_prefix"),
             inbox_prefix=self._text("inbox_prefix"),
         )
 
@@ -229,6 +239,10 @@ class _ContextReader:
         return of_file(str(_expanded(value.removeprefix("file://"))))
 
     def _credentials(self) -> Credentials:
+        kinds = [kind for kind in _KINDS if any(self._text(name) is not None for name in kind)]
+        if len(kinds) > 1:
+            names = " and ".join(next(name for name in kind if self._text(name)) for kind in kinds)
+            raise CredentialsError(f"{self._path}: {names} exclude each other")
         found = self._secret("creds", read_credentials_file, credentials_of)
         found = found or self._secret("nkey", read_seed_file, seed_of)
         if found is not None:
@@ -239,8 +253,6 @@ class _ContextReader:
         if jwt is not None:
             return Credentials(jwt=jwt, seed=seed)
         user, password, token = self._value("user"), self._value("password"), self._value("token")
-        if user is not None and token is not None:
-            raise CredentialsError(f"{self._path}: user and token exclude each other")
         return Credentials(user, None if user is None else password or "", token)
 
 

@@ -28,6 +28,7 @@ class SavedContext(NamedTuple):
     jetstream_domain: str | None = None
     jetstream_api_prefix: str | None = None
     inbox_prefix: str | None = None
+    jetstream_event_prefix: str | None = None
 
 
 def context_root(environment: Mapping[str, str] | None = None) -> str:

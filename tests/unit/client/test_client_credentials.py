@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -156,6 +157,85 @@ def test_context_as_the_tool_writes_it(tmp_path: Path) -> None:
         "tls://far:4222", Credentials(jwt="header.claims.signature", seed=SEED), "/a", "/c", "/k", True,
         "hub", None, "_INBOX.me",
     )  # fmt: skip
+
+
+EMPTY: dict[str, object] = {
+    "description": "", "url": "", "socks_proxy": "", "token": "", "user": "", "password": "", "creds": "",
+    "nkey": "", "cert": "", "key": "", "ca": "", "nsc": "", "jetstream_domain": "",
+    "jetstream_api_prefix": "", "jetstream_event_prefix": "", "inbox_prefix": "", "user_jwt": "",
+    "user_seed": "", "color_scheme": "",
+    "tls_first": False, "windows_cert_store": "", "windows_cert_match_by": "", "windows_cert_match": "",
+    "windows_ca_certs_match": None,
+}  # fmt: skip
+"""All fields that the tool writes (jsm.go, July 2026), each with nothing in it."""
+SERVERS = "nats://a:4222,tls://b:4222"
+PLAIN = SavedContext(credentials=Credentials())
+USED: list[tuple[dict[str, object], SavedContext]] = [
+    ({}, PLAIN),
+    ({"name": "mine", "description": "Shop", "color_scheme": "blue"}, PLAIN),
+    ({"url": SERVERS}, PLAIN._replace(url=SERVERS)),
+    ({"token": "t"}, PLAIN._replace(credentials=Credentials(token="t"))),
+    ({"user": "u", "password": "p"}, PLAIN._replace(credentials=Credentials("u", "p"))),
+    ({"user": "u"}, PLAIN._replace(credentials=Credentials("u", ""))),
+    ({"creds": "$HERE/user.creds"}, PLAIN._replace(credentials=Credentials(jwt="header.claims.signature",
+                                                                           seed=SEED))),
+    ({"creds": "file://$HERE/user.creds"}, PLAIN._replace(credentials=Credentials(
+        jwt="header.claims.signature", seed=SEED))),
+    ({"nkey": "$HERE/user.nk"}, PLAIN._replace(credentials=Credentials(seed=SEED))),
+    ({"user_jwt": "j", "user_seed": SEED}, PLAIN._replace(credentials=Credentials(jwt="j", seed=SEED))),
+    ({"cert": "$HERE/c", "key": "~/k", "ca": "/a"}, PLAIN._replace(
+        tls_cert_file="$HERE/c", tls_key_file="~/k", tls_ca_file="/a")),
+    ({"tls_first": True}, PLAIN._replace(tls_first=True)),
+    ({"jetstream_domain": "hub"}, PLAIN._replace(jetstream_domain="hub")),
+    ({"jetstream_api_prefix": "JS.acc.API"}, PLAIN._replace(jetstream_api_prefix="JS.acc.API")),
+    ({"jetstream_event_prefix": "JS.acc.EVENT"}, PLAIN._replace(jetstream_event_prefix="JS.acc.EVENT")),
+    ({"inbox_prefix": "_INBOX.me"}, PLAIN._replace(inbox_prefix="_INBOX.me")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "meant"), USED, ids=[" ".join(fields) or "empty" for fields, _ in USED])
+def test_every_field_that_the_tool_writes_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], meant: SavedContext
+) -> None:
+    monkeypatch.setenv("HERE", str(tmp_path))
+    monkeypatch.setenv("HOME", "/my/own")
+    (tmp_path / "user.creds").write_text(CREDS)
+    (tmp_path / "user.nk").write_text(SEED)
+    found = read_context("mine", context(tmp_path, {**EMPTY, **fields}))
+
+    assert found == SavedContext(*(expanded(each, tmp_path) for each in meant))
+    assert fields.keys() <= {*EMPTY, "name"}
+
+
+def expanded(value: object, folder: Path) -> Any:
+    """A value of the table, with the folder of the test in the place of its variable."""
+    if not isinstance(value, str):
+        return value
+    return value.replace("$HERE", str(folder)).replace("~", "/my/own")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"socks_proxy": "socks5://p"}, "uses socks_proxy, which this client does not support"),
+        ({"nsc": "nsc://x/y"}, "uses nsc,"),
+        ({"windows_cert_store": "machine"}, "uses windows_cert_store,"),
+        ({"windows_cert_match_by": "issuer"}, "uses windows_cert_match_by,"),
+        ({"windows_cert_match": "me"}, "uses windows_cert_match,"),
+        ({"windows_ca_certs_match": ["them"]}, "uses windows_ca_certs_match,"),
+        ({"user": "u", "creds": "/c"}, "user and creds exclude each other"),
+        ({"creds": "/c", "nkey": "/n"}, "creds and nkey exclude each other"),
+        ({"token": "t", "user_jwt": "j", "user_seed": "s"}, "token and user_jwt exclude each other"),
+        ({"user_jwt": "j"}, "user_jwt and user_seed need each other"),
+        ({"key": "/k"}, "cert and key need each other"),
+        ({"password": "op://vault/item", "user": "u"}, "in the store of another program"),
+    ],
+)
+def test_fields_that_cannot_be_used_are_refused_by_name(
+    tmp_path: Path, fields: dict[str, object], says: str
+) -> None:
+    with pytest.raises(CredentialsError, match=re.escape(says)):
+        read_context("mine", context(tmp_path, {**EMPTY, **fields}))
 
 
 def test_context_lies_below_home_where_nothing_else_is_said(tmp_path: Path) -> None:

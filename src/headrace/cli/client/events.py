@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from headrace.cli.call import Call
 
-_ADVISORIES: Final = "$JS.EVENT.ADVISORY.>"
-_METRICS: Final = "$JS.EVENT.METRIC.>"
+_ADVISORIES: Final = "ADVISORY.>"
+_METRICS: Final = "METRIC.>"
+"""The subjects of metrics behind the beginning of JetStream's events, which a context may change."""
 _OF_ACCOUNTS: Final = ("$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.*.DISCONNECT")
 _OF_SERVERS: Final = ("$SYS.SERVER.>",)
 _TOLD: Final = (
@@ -73,13 +74,13 @@ def _subjects(call: Call) -> list[str]:
         raise CommandError("--all has the others in it", ExitCode.WRONG_USE)
     found = list(options.subjects or ())
     if options.js_metric or options.all:
-        found.append(_METRICS)
+        found.append(f"{call.settings.event_prefix}.{_METRICS}")
     if options.server_events or options.all:
         found += _OF_SERVERS
     if options.account_events or options.all:
         found += _OF_ACCOUNTS
     if options.js_advisory or options.all or not found:
-        found.insert(0, _ADVISORIES)
+        found.insert(0, f"{call.settings.event_prefix}.{_ADVISORIES}")
     return found
 
 
