@@ -122,6 +122,8 @@ def test_a_missing_argument_is_wrong_use(row: CommandRow, alone: CommandLine) ->
 
 @every_row([row for row in ROWS if row.connects and row.json is not JsonForm.NOTHING and not is_check(row)])
 def test_without_a_server_it_ends_with_7(row: CommandRow, alone: CommandLine) -> None:
+    if row.only_as_nats:
+        alone.program = "nats"
     flags = ["--force"] if row.asks else []
     extra = NEEDED.get(row.name, [])
     ran = alone(*arguments_of(row), *extra, *flags, "--json")

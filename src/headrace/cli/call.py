@@ -57,8 +57,10 @@ class Call:
     @cached_property
     def settings(self) -> ConnectionSettings:
         """The server and who to be there. Raises: CommandError, CredentialsError, TLSFileError."""
-        from headrace.cli.connection_flags import connection_settings
+        from headrace.cli.connection_flags import connection_settings, take_user_as_token
 
+        if self.is_nats:
+            take_user_as_token(self.shared)
         return connection_settings(self.shared, self.out.warn, self._trace if self.shared.trace else None)
 
     @property

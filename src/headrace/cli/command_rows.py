@@ -60,7 +60,8 @@ class WordFlag(NamedTuple):
     `kind` None: a switch, False or True. `repeated`: may be given several times, the value is a list, of a
     switch how often.
     `optional`: the value it has where nothing follows it. `environment`: the variable that stands for it.
-    `only_as_nats`: taken only by the program's link `nats`, for scripts that were written for that tool.
+    `only_as_nats`: taken only by the program's link `nats`, for scripts that were written for that tool;
+    `nats_names`: more names, which only that link takes.
     """
 
     names: tuple[str, ...]
@@ -73,6 +74,7 @@ class WordFlag(NamedTuple):
     optional: str | None = None
     environment: str = ""
     only_as_nats: bool = False
+    nats_names: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:

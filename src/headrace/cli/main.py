@@ -95,8 +95,8 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
     "completion": Command("headrace.cli.completion", "Completion of commands and flags for a shell"),
-    "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK),
-    "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK),
+    "pub": ClientWord(f"{_ROWS}.pub", "Publish messages", _TALK, ("publish",)),
+    "sub": ClientWord(f"{_ROWS}.sub", "Show messages as they come", _TALK, ("subscribe",)),
     "request": ClientWord(f"{_ROWS}.request", "Ask and show the answers", _TALK, ("req",)),
     "reply": ClientWord(f"{_ROWS}.reply", "Answer requests", _TALK),
     "trace": ClientWord(f"{_ROWS}.trace", "Show the way of a message through servers", _TALK),
@@ -111,11 +111,11 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
         f"{_ROWS}.consumer",
         "Consumers of streams: make them, read them, see why they are behind",
         _LOOK_AFTER,
-        ("con", "c"),
+        ("con", "c", "obs"),
     ),
     "kv": ClientWord(f"{_ROWS}.kv", "Buckets of keys and their values", _LOOK_AFTER),
     "object": ClientWord(f"{_ROWS}.object", "Buckets of objects: files and the like", _LOOK_AFTER, ("obj",)),
-    "counter": ClientWord(f"{_ROWS}.counter", "Counters: sums that anybody adds to", _LOOK_AFTER),
+    "counter": ClientWord(f"{_ROWS}.counter", "Counters: sums that anybody adds to", _LOOK_AFTER, ("ctr",)),
     "account": ClientWord(f"{_ROWS}.account", "The user's account: limits, permissions", _LOOK_AFTER, ("a",)),
     "context": ClientWord(
         f"{_ROWS}.context", "Saved connections, those of the tool nats", _LOOK_AFTER, ("ctx",)
@@ -123,14 +123,18 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "server": ClientWord(
         f"{_ROWS}.server", "Servers: who is there, reports, checks, commands to them", _LOOK_AFTER, ("srv",)
     ),
-    "events": ClientWord(f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event",)),
+    "events": ClientWord(
+        f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event", "e")
+    ),
     "top": ClientWord(f"{_ROWS}.top", "Watch a server and its connections", _LOOK_AFTER),
     "nkey": ClientWord(f"{_ROWS}.nkey", "Keys: made, shown; sign, encrypt", _LOOK_AFTER),
     "creds": ClientWord(f"{_ROWS}.creds", "Credentials files: made, shown, checked", _LOOK_AFTER),
     "doctor": ClientWord(f"{_ROWS}.doctor", "What will hurt, in a configuration or a server", _LOOK_AFTER),
     "cheat": ClientWord(f"{_ROWS}.cheat", "Lines to copy, of all commands or of one word", _LOOK_AFTER),
     "schema": ClientWord(f"{_ROWS}.schema", "The JSON of JetStream's API: schemas, checks", _LOOK_AFTER),
-    "errors": ClientWord(f"{_ROWS}.errors", "The errors of JetStream by number and text", _LOOK_AFTER),
+    "errors": ClientWord(
+        f"{_ROWS}.errors", "The errors of JetStream by number and text", _LOOK_AFTER, ("error", "err")
+    ),
 }
 
 

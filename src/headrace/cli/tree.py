@@ -37,6 +37,12 @@ _FORCE: Final = WordFlag(("--force", "-f"), "do not ask")
 _FAIL_EMPTY: Final = WordFlag(("--fail-empty",), "exit with 4 where nothing is listed")
 
 
+_GROUPS: Final[dict[tuple[str, ...], dict[str, str]]] = {
+    ("server",): {"req": "request", "rep": "report", "raft": "cluster", "r": "cluster"},
+}
+"""The shorter names of words that have commands below them."""
+
+
 class ArgumentError(CommandError):
     """A command line that a row does not allow; the text is one line."""
 
@@ -72,6 +78,8 @@ def run(
     Raises: BrokenPipeError; the program knows what it means.
     """
     rows = [row for row in rows if is_nats or not row.only_as_nats]
+    if is_nats and list(arguments) == ["--", "-"]:
+        arguments = arguments[1:]  # as its scripts write `context -`
     flags, rest = _without_leading(arguments)
     try:
         row, rest = _found(word, rows, rest, program)
@@ -128,6 +136,7 @@ def _found(
         exact = [row for row in below if len(row.words) == len(given)]
         deeper = {row.words[len(given)] for row in below if len(row.words) > len(given)}
         deeper |= {alias for row in below if len(row.words) == len(given) + 1 for alias in row.aliases}
+        deeper |= {alias for alias, name in _GROUPS.get(tuple(given), {}).items() if name in deeper}
         start = leading(rest)
         flags += rest[:start]
         rest = rest[start:]
@@ -139,11 +148,13 @@ def _found(
             raise ArgumentError(f"a command is missing: {', '.join(_names(below, given))}")
         if rest[0] not in deeper:
             raise ArgumentError(_unknown(given, rest[0], below, program))
-        given.append(_canonical(rest[0], below, len(given)))
+        given.append(_canonical(rest[0], below, given))
         rest = rest[1:]
 
 
-def _canonical(name: str, rows: Sequence[CommandRow], place: int) -> str:
+def _canonical(name: str, rows: Sequence[CommandRow], given: Sequence[str]) -> str:
+    place = len(given)
+    name = _GROUPS.get(tuple(given), {}).get(name, name)
     for row in rows:
         if len(row.words) > place and (row.words[place] == name):
             return name
@@ -185,7 +196,9 @@ def all_flags(row: CommandRow, *, is_nats: bool = False) -> tuple[WordFlag, ...]
     for wanted, flag in ((row.changes, _DRY_RUN), (row.asks, _FORCE), (row.lists, _FAIL_EMPTY)):
         if wanted:
             flags.append(flag)
-    return tuple(flag for flag in flags if is_nats or not flag.only_as_nats)
+    if is_nats:
+        return tuple(flag._replace(names=flag.names + flag.nats_names) for flag in flags)
+    return tuple(flag for flag in flags if not flag.only_as_nats)
 
 
 def shared_flags(row: CommandRow) -> tuple[WordFlag, ...]:

@@ -9,6 +9,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli.client.rows.bench import DEFAULT_NAME
 from headrace.cli.outcomes import CommandError, ExitCode, code_of_name
 from headrace.cli.text_table import ColumnKind, TextColumn
 
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
 
 _PYTHON: Final = "a client in Python is measured too: compare servers, not clients"
 _BAR: Final = 40
+_OF_NATS: Final = {
+    "js pub sync": ("js pub", "sync"),
+    "js pub async": ("js pub", "async"),
+    "js pub atomic": ("js pub", "atomic"),
+    "js pub batch": ("js pub", "atomic"),
+    "js pub fast": ("js pub", "fast"),
+    "js get sync": ("js get",),
+    "js get batch": ("js get",),
+    "service request": ("request",),
+    "service serve": ("serve",),
+}
+"""The scenario, and the way of publishing, behind words that only the link `nats` has."""
+_NATS_NAMES: Final = {"stream": "benchstream", "bucket": "benchbucket"}
+"""The names that the tool `nats` uses for what it makes, and keeps."""
 
 
 def measure(call: Call) -> ExitCode:
@@ -42,7 +57,8 @@ def load_options(call: Call) -> LoadOptions:
     from headrace.load.options import LoadOptions, Publishing, Scenario
 
     flags = vars(call.options)
-    scenario = Scenario(" ".join(call.row.words[1:]))
+    words = " ".join(call.row.words[1:])
+    scenario = Scenario(_OF_NATS.get(words, (words,))[0])
     chosen: dict[str, Any] = {
         "scenario": scenario,
         "clients": flags["clients"],
@@ -56,6 +72,8 @@ def load_options(call: Call) -> LoadOptions:
         "create": "create", "purge": "purge", "keep": "keep",
     }  # fmt: skip
     chosen |= {to: flags[name] for name, to in names.items() if flags.get(name) is not None}
+    if call.is_nats:
+        chosen |= _as_nats(flags)
     chosen["subjects"] = flags.get("keys") if "keys" in flags else flags.get("subjects")
     chosen["partners"] = flags.get("publishers") or flags.get("responders") or 0
     if flags["duration"] is not None:
@@ -72,7 +90,7 @@ def load_options(call: Call) -> LoadOptions:
         "atomic": Publishing.BATCH,
         "fast": Publishing.FAST,
     }
-    asked = [way for name, way in ways.items() if flags.get(name)]
+    asked = [way for name, way in ways.items() if flags.get(name) or name in _OF_NATS.get(words, ())[1:]]
     if len(asked) > 1:
         raise CommandError("--sync, --async, --atomic and --fast exclude each other", ExitCode.WRONG_USE)
     if asked:
@@ -84,12 +102,20 @@ def load_options(call: Call) -> LoadOptions:
     return LoadOptions(**chosen)
 
 
+def _as_nats(flags: dict[str, Any]) -> dict[str, Any]:
+    """The options that are otherwise with the link `nats`: what is made has other names, and is kept."""
+    found: dict[str, Any] = {"keep": True} if "keep" in flags else {}
+    if "bucket" in flags:
+        found["create"] = True
+    return found | {name: theirs for name, theirs in _NATS_NAMES.items() if flags.get(name) == DEFAULT_NAME}
+
+
 def _ask(call: Call, options: LoadOptions, url: str | None) -> None:
     """Ask before a stream is filled that keeps everything. Raises: CommandError for a no."""
     from headrace.client.blocking import connect
     from headrace.load.preparation import fills_without_limit
 
-    if not call.row.asks or call.options.force:
+    if not call.row.asks or call.options.force or call.is_nats:
         return
     with connect(url, call.settings.options) as connection:
         if not fills_without_limit(connection, options):

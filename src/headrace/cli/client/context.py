@@ -73,6 +73,9 @@ def list_all(call: Call) -> ExitCode | None:
 
 def add(call: Call) -> None:
     """Save a context. Raises: CommandError if one of that name is there."""
+    if call.is_nats:  # there it saves over one
+        save(call)
+        return
     folder = _folder()
     if folder.path(call.options.name).exists():
         text = f"context {call.options.name} is there already: edit changes it"

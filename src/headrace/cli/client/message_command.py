@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from headrace.client.headers import Headers
 
-_TOKEN: Final = r"\{([0-9]+)\}"
+_TOKEN: Final = r"\{\{ *(?:([0-9]+)|Subject) *\}\}|\{([0-9]+)\}"
+"""The places of a command line that are filled; the doubled brackets are those of the tool nats."""
+_LONGEST_VARIABLE: Final = 64 << 10
+"""Bytes of a body that is given in the environment: the system takes twice that."""
 _NOT_RUN: Final = 127
 
 
@@ -44,15 +47,17 @@ def check_command(text: str, flag: str) -> None:
 
 
 def _words(text: str, subject: str, *, has_shell: bool) -> list[str]:
-    """The words of a command line, with `{0}`, `{1}` replaced by tokens of a subject.
+    """The words of a command line, with `{0}`, `{1}` replaced by tokens of a subject, `{{Subject}}` by all.
 
     For a shell the tokens are its `$1`, `$2`: it reads none of them.
     """
     tokens = subject.split(".")
 
     def token(match: re.Match[str]) -> str:
-        place = int(match[1])
-        return tokens[place] if place < len(tokens) else match[0]
+        number = match[1] or match[2]
+        if number is None:
+            return subject
+        return tokens[int(number)] if int(number) < len(tokens) else match[0]
 
     if has_shell:
         return ["/bin/sh", "-c", text, "reply", *tokens]
@@ -68,13 +73,17 @@ def run_command(
     has_shell: bool = False,
     meanwhile: Callable[[], object] | None = None,
     every: float | None = None,
+    has_body_variable: bool = False,
 ) -> CommandEnd:
     """Run a command for a message and return its end; what it says on standard error goes to ours.
 
     `text` has passed `check_command`, unless a shell reads it.
+    `has_body_variable`: the body is in NATS_REQUEST_BODY, too, unless it is long or has zero bytes.
     `meanwhile` is called after each `every` seconds that it runs. The code of a signal is 128 and its number.
     """
     environment = {**os.environ, "NATS_REQUEST_SUBJECT": subject}
+    if has_body_variable and len(data) <= _LONGEST_VARIABLE and b"\0" not in data:
+        environment["NATS_REQUEST_BODY"] = os.fsdecode(data)
     for name, values in headers.items():
         variable = re.sub(r"[^A-Z0-9_]", "_", name.upper())
         environment[f"NATS_REQUEST_HEADER_{variable}"] = values[0].replace("\0", "")

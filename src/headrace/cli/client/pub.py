@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.cli.outcomes import CommandError, ExitCode
@@ -49,35 +48,39 @@ def _messages(
 ) -> Iterator[tuple[str, bytes, dict[str, list[str]]]]:
     """Yield the subjects, bodies and headers of the messages, each when it is its time."""
     options = call.options
-    fill = _filler(call)
+    fill = filler(call)
     for number, body in enumerate(bodies, 1):
         if number > 1 and options.sleep:
             connection.flush(call.timeout)
             time.sleep(options.sleep / 1e9)
-        headers = headers_of(options.header, partial(fill, number=number)) | special
-        has_templates = options.templates or call.is_nats
-        data = fill(body.decode(), number=number).encode() if has_templates else body
-        yield options.subject, data, headers
+        headers = headers_of(options.header, fill, number) | special
+        yield options.subject, filled_body(call, body, number), headers
 
 
-def headers_of(pairs: list[tuple[str, str]] | None, fill: Callable[[str], str]) -> dict[str, list[str]]:
-    """Return headers by name, with templates filled."""
+def headers_of(
+    pairs: list[tuple[str, str]] | None, fill: Callable[[str, int], str], number: int = 1
+) -> dict[str, list[str]]:
+    """Return the headers of the message of a number by name, with templates filled."""
     found: dict[str, list[str]] = {}
     for name, value in pairs or ():
-        found.setdefault(name, []).append(fill(value))
+        found.setdefault(name, []).append(fill(value, number))
     return found
 
 
-def _filler(call: Call) -> Callable[..., str]:
+def filled_body(call: Call, body: bytes, number: int) -> bytes:
+    """Return the body of the message of a number, with templates filled where they are wanted."""
     if not (call.options.templates or call.is_nats):
-        return _as_it_is
+        return body
+    return filler(call)(body.decode(), number).encode()
+
+
+def filler(call: Call) -> Callable[[str, int], str]:
+    """Return what fills templates in a text for the message of a number, if they are wanted."""
+    if not (call.options.templates or call.is_nats):
+        return lambda text, _number: text
     from headrace.cli.client.templates import filled
 
     return filled
-
-
-def _as_it_is(text: str, number: int) -> str:
-    return text
 
 
 def _stored_headers(options: Any) -> dict[str, list[str]]:
@@ -124,6 +127,9 @@ def _schedule(options: Any) -> str | None:
 def _bodies(call: Call) -> Iterator[bytes]:
     """The bodies, one for each message. Raises: CommandError for two that exclude each other."""
     options = call.options
+    send_on = getattr(options, "send_on", None)
+    options.stdin = options.stdin or send_on == "eof"
+    options.per_line = options.per_line or send_on == "newline"
     from_stdin = options.stdin or options.body == "-" or options.per_line or options.null
     given = [bool(from_stdin), options.file is not None, options.body not in (None, "-")]
     if sum(given) > 1:

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.cli.client.pub import headers_of
+from headrace.cli.client.pub import filler, headers_of
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.client.blocking import messages_of
 
@@ -45,6 +45,8 @@ def answer(call: Call) -> None:
     if options.body is not None and options.text is not None:
         raise CommandError("TEXT and --body exclude each other", ExitCode.WRONG_USE)
     text = options.text if options.body is None else options.body
+    if call.is_nats and text is None and options.command is None:
+        options.echo = True
     if sum((options.echo, text is not None, options.command is not None)) != 1:
         raise CommandError("give one of --echo, --body and --command", ExitCode.WRONG_USE)
     if not options.workers:
@@ -130,7 +132,7 @@ def made_answer(call: Call, request: _Request, text: str | None, number: int) ->
     has_templates = options.templates or call.is_nats
     if has_templates:
         from headrace.cli.client.templates import filled
-    headers = headers_of(options.header, lambda value: filled(value, number) if has_templates else value)
+    headers = headers_of(options.header, filler(call), number)
     if options.echo:
         return MadeAnswer(request.data, {**request.headers, **headers})
     if text is not None:
@@ -138,7 +140,12 @@ def made_answer(call: Call, request: _Request, text: str | None, number: int) ->
     from headrace.cli.client.message_command import run_command
 
     end = run_command(
-        options.command, request.subject, request.headers, request.data, has_shell=options.shell
+        options.command,
+        request.subject,
+        request.headers,
+        request.data,
+        has_shell=options.shell,
+        has_body_variable=call.is_nats,
     )
     failure = _error(end.reason) if end.code else {}
     return MadeAnswer(end.output, {**headers, **failure}, end.code)

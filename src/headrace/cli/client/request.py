@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.client.pub import headers_of
+from headrace.cli.client.pub import filled_body, filler, headers_of
 from headrace.cli.json_keys import message_document
 from headrace.cli.outcomes import CommandError, ExitCode
 
@@ -29,16 +29,17 @@ def ask(call: Call) -> ExitCode:
         check_command(options.exec, "--exec")
     quiet = options.reply_timeout / 1e9 if count is None else None
     body = call.body(options.body)
+    fill = filler(call)
     code = ExitCode.DONE
     with call.connected() as connection:
-        for _ in range(options.count):
+        for number in range(1, options.count + 1):
             answers = 0
             began = time.perf_counter_ns()
             for answer in gather(
                 connection,
                 options.subject,
-                body,
-                headers=headers_of(options.header, lambda text: text) or None,
+                filled_body(call, body, number),
+                headers=headers_of(options.header, fill, number) or None,
                 count=None if options.until_empty and count == 1 else count,
                 quiet=quiet,
                 timeout=call.timeout,

@@ -215,6 +215,7 @@ _JETSTREAM: Final = _Report(
         "api": "api.total",
         "errors": "api.errors",
         "name": "server",
+        "cluster": "cluster",
     },
 )
 

@@ -70,6 +70,10 @@ def _password(call: Call) -> str:
         import secrets
 
         return secrets.token_urlsafe(_GENERATED)
+    given: str | None = getattr(call.options, "pass", None)
+    if given is not None:
+        call.out.warn("--pass can be seen by others on this machine")
+        return given
     if call.options.password == "-":
         return sys.stdin.readline().rstrip("\r\n")
     if call.options.password is not None:

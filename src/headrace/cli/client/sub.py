@@ -239,7 +239,7 @@ class _Shown:
         if options.subjects_only:
             out.line(arrival.subject)
             return
-        notes = []
+        notes = [f"at {document['received']}"] if getattr(options, "timestamp", False) else []
         if "answers" in document:
             notes.append(f"answers #{document['answers']}")
         if arrival.reply is not None:

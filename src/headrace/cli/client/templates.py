@@ -61,7 +61,7 @@ def filled(text: str, number: int) -> str:
 
 def _value(words: str, number: int) -> str:
     name, *arguments = words.split() or [""]
-    name = _OF_NATS.get(name, name)
+    name = _OF_NATS.get(name.removeprefix("."), name)
     if name in _PLAIN and not arguments:
         return str(number) if name == "n" else _PLAIN[name]()
     match name, arguments:

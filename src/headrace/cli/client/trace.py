@@ -31,7 +31,7 @@ _SHOWN: Final = ("cid", "name", "acc", "subj", "sub", "queue", "hop")
 def trace(call: Call) -> None:
     """Send a traced message and print what servers tell. Raises: CommandError if none does; ClientError."""
     options = call.options
-    headers = headers_of(options.header, lambda text: text)
+    headers = headers_of(options.header, lambda text, _number: text)
     body = call.body(options.body)
     found = 0
     with call.connected() as connection:

@@ -30,6 +30,8 @@ _KEYS: Final = (
     JsonKey("messages_per_second_ratio", "with `--compare`: the median of the first by that of the second"),
     JsonKey("latency_ratio", "with `--compare`: the same for `p50`, `p90`, `p99` and `p999`"),
 )
+DEFAULT_NAME: Final = "HEADRACE_BENCH"
+"""The stream or the bucket of a run that names none."""
 _SUBJECT: Final = WordArgument("subject", "the subject", ValueKind.SUBJECT)
 
 _RUN: Final = (
@@ -53,7 +55,12 @@ _BODY: Final = (
     _SIZE,
     _PAYLOAD,
     WordFlag(("--header", "-H"), "a header of each message", ValueKind.HEADER, repeated=True),
-    WordFlag(("--rate",), "messages a second, of all clients together", ValueKind.DECIMAL),
+    WordFlag(
+        ("--rate",),
+        "messages a second, of all clients together",
+        ValueKind.DECIMAL,
+        nats_names=("--throughput",),
+    ),
 )
 _SUBJECTS: Final = WordFlag(("--subjects",), "subjects, named SUBJECT.0 and so on", ValueKind.NUMBER)
 _QUEUE: Final = WordFlag(("--queue",), "the queue group", ValueKind.TEXT)
@@ -66,11 +73,11 @@ _MADE: Final = (
     WordFlag(("--replicas",), "of what is made", ValueKind.NUMBER, default=1),
 )
 _PURGE: Final = WordFlag(("--purge",), "empty it before")
-_STREAM: Final = (WordFlag(("--stream",), "the stream", ValueKind.STREAM, default="HEADRACE_BENCH"), *_MADE)
+_STREAM: Final = (WordFlag(("--stream",), "the stream", ValueKind.STREAM, default=DEFAULT_NAME), *_MADE)
 _BUCKET: Final = (
-    WordFlag(("--bucket",), "the bucket", ValueKind.BUCKET, default="HEADRACE_BENCH"),
+    WordFlag(("--bucket",), "the bucket", ValueKind.BUCKET, default=DEFAULT_NAME),
     *_MADE,
-    WordFlag(("--keys",), "how many keys there are", ValueKind.NUMBER),
+    WordFlag(("--keys",), "how many keys there are", ValueKind.NUMBER, nats_names=("--randomize",)),
 )
 _ACK: Final = WordFlag(
     ("--ack",),
@@ -78,12 +85,18 @@ _ACK: Final = WordFlag(
     ValueKind.TEXT,
     default="explicit",
     choices=("explicit", "none"),
+    nats_names=("--acks",),
 )
 _FILLED: Final = (_SIZE, _PAYLOAD)
 
 
 def _row(
-    words: str, summary: str, *flags: WordFlag, takes_subject: bool = False, fills: bool = False
+    words: str,
+    summary: str,
+    *flags: WordFlag,
+    takes_subject: bool = False,
+    fills: bool = False,
+    only_as_nats: bool = False,
 ) -> CommandRow:
     examples = f"bench {words} {'bench.load ' if takes_subject else ''}--msgs 10 --json"
     return CommandRow(
@@ -95,7 +108,11 @@ def _row(
         asks=fills,
         keys=_KEYS,
         examples=(examples,) if words == "pub" else (),
+        only_as_nats=only_as_nats,
     )
+
+
+_PUBLISHED: Final = (*_BODY, _SUBJECTS, _WINDOW, *_STREAM, _PURGE, *_COMPARED)
 
 
 ROWS: Final = (
@@ -189,6 +206,42 @@ ROWS: Final = (
         _PURGE,
         *_COMPARED,
         fills=True,
+    ),
+    *(
+        _row(
+            f"js pub {way}",
+            "Measure publishing into a stream",
+            *_PUBLISHED,
+            takes_subject=True,
+            fills=True,
+            only_as_nats=True,
+        )
+        for way in ("sync", "async", "atomic", "batch", "fast")
+    ),
+    *(
+        _row(
+            f"js get {way}", "Measure direct gets", _WINDOW, *_STREAM, *_FILLED, *_COMPARED, only_as_nats=True
+        )
+        for way in ("sync", "batch")
+    ),
+    _row(
+        "service request",
+        "Measure requests",
+        *_BODY,
+        _SUBJECTS,
+        _WINDOW,
+        *_COMPARED,
+        takes_subject=True,
+        only_as_nats=True,
+    ),
+    _row(
+        "service serve",
+        "Answer requests until that is interrupted",
+        _SIZE,
+        _PAYLOAD,
+        _SUBJECTS,
+        takes_subject=True,
+        only_as_nats=True,
     ),
     _row("kv get", "Measure gets out of a key-value bucket", _WINDOW, *_BUCKET, *_FILLED, *_COMPARED),
 )

@@ -226,7 +226,9 @@ ROWS: Final = (
             WordFlag(("--no-ack",), "say nothing: they are delivered again when the time is over"),
             WordFlag(("--group",), "priority group to pull for", ValueKind.TEXT),
             WordFlag(
-                ("--raw",), "show only bodies, as they are (on a terminal with control characters escaped)"
+                ("--raw",),
+                "show only bodies, as they are (on a terminal with control characters escaped)",
+                nats_names=("-r",),
             ),
         ),
         json=JsonForm.LINES,
@@ -254,9 +256,12 @@ ROWS: Final = (
                 ("--nak-delay",), "deliver again after this time what a command refused", ValueKind.DURATION
             ),
             WordFlag(("--no-ack",), "acknowledge nothing"),
+            WordFlag(("--ack",), "acknowledge each, as always", only_as_nats=True),
             WordFlag(("--group",), "priority group to pull for", ValueKind.TEXT),
             WordFlag(
-                ("--raw",), "show only bodies, as they are (on a terminal with control characters escaped)"
+                ("--raw",),
+                "show only bodies, as they are (on a terminal with control characters escaped)",
+                nats_names=("-r",),
             ),
         ),
         json=JsonForm.LINES,

@@ -14,10 +14,13 @@ ROWS: Final = (
         "a user of the system account. Goes on until it is interrupted, through outages of the server.",
         run="events:events",
         flags=(
-            WordFlag(("--all",), "all of these"),
+            WordFlag(("--all",), "all of these", nats_names=("-a",)),
             WordFlag(("--js-advisory",), "advisories of JetStream"),
             WordFlag(("--js-metric",), "metrics of JetStream"),
-            WordFlag(("--server-events", "--server-advisory"), "events of servers"),
+            WordFlag(
+                ("--server-events", "--server-advisory"), "events of servers", nats_names=("--srv-advisory",)
+            ),
+            WordFlag(("--no-srv-advisory",), "no events of servers, as is usual", only_as_nats=True),
             WordFlag(("--account-events", "--connections"), "connections that come and go"),
             WordFlag(("--subjects",), "this subject, too", ValueKind.SUBJECT, repeated=True),
             WordFlag(("--filter",), "events with this text", ValueKind.TEXT),

@@ -17,9 +17,12 @@ REQUEST_FLAGS: Final = (
         ValueKind.DURATION,
         default=300_000_000,
     ),
-    WordFlag(("--until-empty",), "an answer without a body ends them"),
+    WordFlag(("--until-empty",), "an answer without a body ends them", nats_names=("--wait-for-empty",)),
     WordFlag(
-        ("--raw",), "show only bodies, as they are (on a terminal escaped, unless doubled)", repeated=True
+        ("--raw",),
+        "show only bodies, as they are (on a terminal escaped, unless doubled)",
+        repeated=True,
+        nats_names=("-r",),
     ),
     WordFlag(
         ("--exec", "--translate"),
@@ -28,6 +31,8 @@ REQUEST_FLAGS: Final = (
         metavar="COMMAND",
     ),
     WordFlag(("--fail-header",), "an answer with this header is an error", ValueKind.TEXT),
+    WordFlag(("--templates",), "replace {{n}}, {{uuid}}, {{time}} and the like in the body and headers"),
+    WordFlag(("--wait", "-w"), "wait for an answer, as always", only_as_nats=True),
 )
 """The flags that say how is asked, and which answers are waited for."""
 

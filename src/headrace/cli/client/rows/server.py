@@ -66,17 +66,22 @@ def _request(name: str, summary: str, *flags: WordFlag, aliases: tuple[str, ...]
     )
 
 
-def _switch(name: str, text: str) -> WordFlag:
-    return WordFlag((name,), text)
+def _switch(name: str, text: str, *nats_names: str) -> WordFlag:
+    return WordFlag((name,), text, nats_names=nats_names)
 
 
-def _value(name: str, text: str, kind: ValueKind = _TEXT) -> WordFlag:
-    return WordFlag((name,), text, kind)
+def _value(name: str, text: str, kind: ValueKind = _TEXT, *nats_names: str) -> WordFlag:
+    return WordFlag((name,), text, kind, nats_names=nats_names)
 
 
 _PAGE: Final = (_value("--offset", "first of the list", _NUMBER), _value("--limit", "how many", _NUMBER))
 _STATE: Final = WordFlag(
-    ("--state",), "connections: open, closed, all", _TEXT, default="open", choices=("open", "closed", "all")
+    ("--state",),
+    "connections: open, closed, all",
+    _TEXT,
+    default="open",
+    choices=("open", "closed", "all"),
+    nats_names=("--filter-state",),
 )
 _SUBSCRIPTIONS: Final = WordFlag(
     ("--subscriptions",), "with subscriptions", _TEXT, choices=("yes", "detail"), optional="yes"
@@ -147,7 +152,8 @@ ROWS: Final = (
             _value("--subject", "only with subscriptions to this", ValueKind.SUBJECT),
             aliases=("conn", "connz", "conns")),
     _report("jetstream", "Show what JetStream has on each server", "`JSZ`",
-            ("messages", "bytes", "streams", "consumers", "memory", "file", "api", "errors", "name"),
+            ("messages", "bytes", "streams", "consumers", "memory", "file", "api", "errors", "name",
+             "cluster"),
             ACCOUNT_FLAG, aliases=("js", "jsz")),
     _report("accounts", "Show accounts, over all servers", "`account_statz` of `STATZ`, added up",
             ("in-msgs", "out-msgs", "in-bytes", "out-bytes", "conns", "subs", "name"),
@@ -158,7 +164,7 @@ ROWS: Final = (
             aliases=("memory",)),
     _report("routes", "Show routes", "`routes` of `ROUTEZ`", (*_LINKS, "remote"), aliases=("route",)),
     _report("gateways", "Show gateways", "the connections of `GATEWAYZ`", (*_LINKS, "gateway"),
-            aliases=("gateway", "gw"),
+            aliases=("gateway", "gw", "super"),
             keys=(JsonKey("items[].gateway", "the name of the cluster at the other end"),
                   JsonKey("items[].direction", "`in` or `out`"),
                   JsonKey("items[].configured", "true if the configuration names it"))),
@@ -172,36 +178,41 @@ ROWS: Final = (
             ("subject", "messages", "account", "cid", "server"), ACCOUNT_FLAG,
             WordFlag(("--subject",), "only those that get messages of this subject", ValueKind.SUBJECT),
             aliases=("subs",)),
-    _request("varz", "Ask servers for their facts and settings", aliases=("variables", "vars")),
+    _request("varz", "Ask servers for their facts and settings", aliases=("variables", "vars", "var")),
     _request("connz", "Ask servers for their connections",
              _value("--sort", "order, as the server knows it"),
              _switch("--auth", "with users and accounts"), _SUBSCRIPTIONS,
-             _value("--cid", "only this connection", _NUMBER), _value("--username", "only this user"),
+             _value("--cid", "only this connection", _NUMBER, "--filter-cid"),
+             _value("--username", "only this user", _TEXT, "--filter-user"),
              ACCOUNT_FLAG, _value("--filter-subject", "only with subscriptions to this", ValueKind.SUBJECT),
              _value("--mqtt-client", "only this MQTT client"), _STATE, *_PAGE,
-             aliases=("connections", "conns")),
+             aliases=("connections", "conns", "conn")),
     _request("subsz", "Ask servers about their subscriptions",
-             _switch("--subscriptions", "with the subscriptions"), ACCOUNT_FLAG,
-             _value("--test", "only those that get messages of this subject", ValueKind.SUBJECT), *_PAGE,
-             aliases=("subscriptions", "subs")),
-    _request("routez", "Ask servers for their routes", _SUBSCRIPTIONS, aliases=("routes",)),
+             _switch("--subscriptions", "with the subscriptions", "--detail"), ACCOUNT_FLAG,
+             _value("--test", "only those that get messages of this subject", ValueKind.SUBJECT,
+                    "--filter-subject"), *_PAGE,
+             aliases=("subscriptions", "subs", "sub")),
+    _request("routez", "Ask servers for their routes", _SUBSCRIPTIONS, aliases=("routes", "route")),
     _request("gatewayz", "Ask servers for their gateways", _SUBSCRIPTIONS,
-             _value("--gateway", "only this one"), _switch("--accounts", "with the accounts' interest"),
-             ACCOUNT_FLAG, aliases=("gateways",)),
+             _value("--gateway", "only this one", _TEXT, "--filter-name"),
+             _switch("--accounts", "with the accounts' interest"),
+             ACCOUNT_FLAG, aliases=("gateways", "gateway", "gwy")),
     _request("leafz", "Ask servers for their leafnode connections",
-             _switch("--subscriptions", "with subscriptions"), ACCOUNT_FLAG, aliases=("leafnodes", "leafs")),
+             _switch("--subscriptions", "with subscriptions"), ACCOUNT_FLAG,
+             aliases=("leafnodes", "leafs", "leaf")),
     _request("accountz", "Ask servers for their accounts", ACCOUNT_FLAG, aliases=("accounts", "acct")),
     _request("jsz", "Ask servers about JetStream", ACCOUNT_FLAG,
              _switch("--accounts", "with accounts"), _switch("--streams", "with streams"),
-             _switch("--consumers", "with consumers"), _switch("--config", "with configurations"),
-             _switch("--leader-only", "only the leader of the cluster answers"),
-             _switch("--stream-leader-only", "streams only where their leader is"),
+             _switch("--consumers", "with consumers", "--consumer"),
+             _switch("--config", "with configurations"),
+             _switch("--leader-only", "only the leader of the cluster answers", "--leader"),
+             _switch("--stream-leader-only", "streams only where their leader is", "--stream-leader"),
              _switch("--raft", "with Raft groups"), *_PAGE, aliases=("jetstream", "js")),
     _request("healthz", "Ask servers for their health", ACCOUNT_FLAG,
              WordFlag(("--stream",), "of a stream, with --account", ValueKind.STREAM),
              WordFlag(("--consumer",), "of a consumer, with --stream", ValueKind.CONSUMER),
-             _switch("--js-enabled-only", "only whether JetStream is there"),
-             _switch("--js-server-only", "only the server's JetStream"),
+             _switch("--js-enabled-only", "only whether JetStream is there", "--js-enabled", "-J"),
+             _switch("--js-server-only", "only the server's JetStream", "--server-only", "-S"),
              _switch("--js-meta-only", "only the cluster's JetStream"),
              _switch("--details", "with all errors"), aliases=("health", "jetstream-health")),
     _request("statsz", "Ask servers for their statistics", aliases=("stats",)),

@@ -128,11 +128,12 @@ CONTROLS: Final = (
         words=("server", "passwd"),
         summary="Make the bcrypt hash of a password, for a configuration",
         run="server_tools:passwd",
-        aliases=("mkpasswd", "pass"),
+        aliases=("mkpasswd", "pass", "password"),
         arguments=(WordArgument("password", "- reads the password from a pipe", _TEXT, "?"),),
         flags=(
             WordFlag(("--cost", "-c"), "work for each try, doubled with each step", ValueKind.NUMBER, 11),
             WordFlag(("--generate", "-g"), "make the password, too"),
+            WordFlag(("--pass", "-p"), "the password", _TEXT, only_as_nats=True),
         ),
         connects=False,
         keys=(

@@ -35,7 +35,7 @@ TABLE_FLAGS: Final = (
     WordFlag(("--watch", "-w"), "again and again, with this pause", ValueKind.DURATION, optional="2s"),
 )
 
-ACCOUNT_FLAG: Final = WordFlag(("--account",), "only this account", _TEXT)
+ACCOUNT_FLAG: Final = WordFlag(("--account",), "only this account", _TEXT, nats_names=("--filter-account",))
 
 SCOPE_KEYS: Final = (
     JsonKey("items[].server", "the name of the server"),
