@@ -119,7 +119,11 @@ def server_lines(status: Mapping[str, Any]) -> list[str]:
         ("commits", ", ".join([f"{commits['count']:,}", *times])),
         ("requests", _requests(status["requests"])),
         ("bytes", f"{status['stored_bytes']:,} in the bucket, {status['cached_bytes']:,} on this disk"),
-        ("price", f"about ${status['price_month_usd']:,.2f} a month at S3's list prices, by the last hour"),
+        (
+            "price",
+            f"about ${status['price_month_usd']:,.2f} a month at S3's list prices, "
+            "by the last hour or since the start",
+        ),
     ]
     rows += [
         (

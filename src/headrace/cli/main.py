@@ -213,7 +213,7 @@ def _be_process(argv: Sequence[str]) -> NoReturn:
         stream.flush()
     # A server's clients are gone, its stores closed, its log written, and a client has closed its connection:
     # they need not be taken apart too.
-    if is_server or _is_client(*argv):
+    if is_server or _is_client(*argv) or _is_of_object_stores():
         os._exit(code)
     sys.exit(code)
 
@@ -227,6 +227,14 @@ def _is_client(argv0: str, *arguments: str) -> bool:
     """True if these arguments call a command of the client."""
     name = arguments[0] if arguments else ""
     return isinstance(COMMANDS.get(name), ClientWord) or program_name(argv0) == CLIENT_DROP_IN
+
+
+def _is_of_object_stores() -> bool:
+    """True if threads of obstore may come back to Python, which abort the process while it is taken apart.
+
+    Not where Spark is, whose own end takes its Java along.
+    """
+    return "obstore" in sys.modules and "pyspark" not in sys.modules
 
 
 def _is_unread(stream: TextIO) -> bool:

@@ -95,7 +95,7 @@ def test_status_of_an_owner(capsys: pytest.CaptureFixture[str]) -> None:
         "commits   3, half in 5 ms or less, 99 % in 20 ms or less",
         "requests  4,002 create, 9 head, 2 ended as throttled",
         "bytes     1,000,000,000 in the bucket, 1,000,000 on this disk",
-        "price     about $12.35 a month at S3's list prices, by the last hour",
+        "price     about $12.35 a month at S3's list prices, by the last hour or since the start",
         "standby   other: 2 objects behind, heard 0.25 s ago",
     ]
     assert json.loads(capsys.readouterr().out) == document["bucket"]

@@ -123,3 +123,21 @@ def test_serving_without_a_configuration_loads_no_parser() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert shown.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("loaded", "is_taken_apart"), [("obstore", False), ("none", True)])
+def test_process_with_threads_of_obstore_is_not_taken_apart(loaded: str, is_taken_apart: bool) -> None:
+    """Such a thread that comes back to Python then aborts it: the exit code would be another."""
+    lines = [
+        "import atexit, sys, types",
+        f"sys.modules[{loaded!r}] = types.ModuleType({loaded!r})",
+        "atexit.register(print, 'taken apart')",
+        "sys.argv = ['headrace', 'jetstream', 'status', '--from', 'file:///nonexistent/bucket']",
+        "from headrace.cli.main import main",
+        "main()",
+    ]
+    program = "\n".join(lines)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "has no streams of Headrace in it" in done.stderr
+    assert (done.stdout == "taken apart\n") is is_taken_apart
