@@ -392,6 +392,14 @@ class BucketBacklog:
 
     # ---- what the bucket's writer takes and has, on the loop --------------------------------------
 
+    @property
+    def pending_bytes(self) -> int:
+        """0: nobody who publishes waits for the bucket."""
+        return 0
+
+    def watch(self, size: int) -> None:
+        """Do nothing: there are never so many bytes."""
+
     def take(self, most_bytes: int) -> TakenRecords | None:
         """Take records for one object, about so many bytes; None: there are none, or they wait for others.
 

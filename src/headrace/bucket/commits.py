@@ -93,7 +93,7 @@ class BucketCommits:
 
     def start(self, writer: WalWriter) -> None:
         self._writer = writer
-        self.journal.when_first = writer.kick
+        self.journal.when_first, self.journal.when_many = writer.kick, writer.look
 
     def reached(self, position: int) -> None:
         self.committer.reached(position)

@@ -11,6 +11,7 @@ can say which objects it makes needless.
 from __future__ import annotations
 
 import errno
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -39,13 +40,17 @@ class Journal:
     """The changes that wait. Any thread may record; `lock` is held from a change of a file until it is
     recorded, so that both have one order.
 
-    `when_first`: called with each change that is recorded while none waits, by the thread that records it.
+    `when_first`: called with each change that is recorded while none waits, by the thread that records it;
+    `when_many`: called so once the bytes that `watch` was told of wait.
     `position`: that of the last change of an earlier journal, where this one goes on with it.
     """
 
     def __init__(self, when_first: Callable[[], object] = lambda: None, *, position: int = 0) -> None:
         self.lock: Final = threading.RLock()
         self.when_first = when_first
+        self.when_many: Callable[[], object] = lambda: None
+        self._watched = sys.maxsize
+        """Bytes that have to wait for `when_many` to be called."""
         self.position = position
         """The number of changes that were recorded, by this journal and those that it goes on with."""
         self.pending_bytes = 0
@@ -78,6 +83,9 @@ class Journal:
         self.pending_bytes += len(change.data) + WRITE_OVERHEAD if type(change) is Write else weight(change)
         if is_first:
             self.when_first()
+        if self.pending_bytes >= self._watched:
+            self._watched = sys.maxsize
+            self.when_many()
 
     def cut(self) -> int:
         """Have the object that covers the last change end there; return the position. With the lock."""
@@ -97,6 +105,11 @@ class Journal:
             self.pending_bytes = 0
 
     # ---- taking -----------------------------------------------------------------------------
+
+    def watch(self, size: int) -> None:
+        """Have `when_many` called, once, when so many bytes wait."""
+        with self.lock:
+            self._watched = size
 
     def take(self, most_bytes: int) -> JournalSpan | None:
         """Take changes for one object: about `most_bytes` at most, one change at least; None: none waits."""

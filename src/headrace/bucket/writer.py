@@ -1,8 +1,9 @@
 """The write-ahead log's writer: an owner's changes, as objects, in order, several under way at once.
 
-A put begins at once if none is under way. Up to `puts_in_flight` are, spread over the time that one takes;
-what comes meanwhile makes the next object. Commits are told in the order of numbers. Never lives here: what
-changes are, how an owner becomes one (`claim`), what happens when it is one no more.
+A put begins at once if none is under way and no burst of messages is to come whole (`PutPace`). Up to
+`puts_in_flight` are under way; what comes meanwhile makes the next object. Commits are told in the order of
+numbers. Never lives here: what changes are, how an owner becomes one (`claim`), what happens when it is one
+no more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.bucket.budget import PutBudget, PutDistance
+from headrace.bucket.budget import PutBudget, PutPace
 from headrace.bucket.claim import MOST_IN_FLIGHT
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import is_there, read_object
@@ -54,6 +55,13 @@ class TakenChanges(Protocol):
 class ChangeSource(Protocol):
     """The source of what is to be committed."""
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of changes that wait to be taken, about; 0 where nobody who sends them waits for a put."""
+
+    def watch(self, size: int) -> None:
+        """Have `WalWriter.look` called, once, when so many bytes wait."""
+
     def take(self, most_bytes: int) -> TakenChanges | None:
         """Take changes for one object, about so many bytes; None: there are none.
 
@@ -62,12 +70,16 @@ class ChangeSource(Protocol):
 
 
 class _Put:
-    """An object under way, with its bytes. `position`: of the source, None if nothing was taken from it."""
+    """An object under way, with its bytes. `size`: of what waited in the source, as it counts them;
+    `position`: of the source, None if nothing was taken from it."""
 
-    def __init__(self, made: WalObject, data: bytes, position: int | None, since: float, now: float) -> None:
+    def __init__(
+        self, made: WalObject, data: bytes, size: int, position: int | None, *, since: float, now: float
+    ) -> None:
         self.number: Final = made.number
         self.kind: Final = made.kind
         self.data: Final = data
+        self.size: Final = size
         self.position: Final = position
         self.since: Final = since
         """The time from which on its changes waited."""
@@ -127,7 +139,7 @@ class WalWriter:
         self._claim: Final = claim
         self._source: Final = source
         self._budget: Final = PutBudget(puts_per_second, burst)
-        self._distance: Final = PutDistance(min(puts_in_flight, MOST_IN_FLIGHT))
+        self._pace: Final = PutPace(min(puts_in_flight, MOST_IN_FLIGHT))
         self._covered = covered
         self._wall_ns: Final = wall_ns
         self._jitter: Final = jitter
@@ -172,6 +184,13 @@ class WalWriter:
             self._loop.call_soon_threadsafe(self.kick)
         elif self._end is None:
             self._news_since = self._loop.time()
+            self._pump_soon()
+
+    def look(self) -> None:
+        """Look again whether the next put may begin: as many bytes wait as were watched for. Any thread."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.look)
+        elif self._end is None:
             self._pump_soon()
 
     def touch(self) -> None:
@@ -250,6 +269,9 @@ class WalWriter:
     # -- what is put ----------------------------------------------------------------------------------
 
     def _pump_soon(self) -> None:
+        if isinstance(self._pumping, asyncio.TimerHandle):
+            self._pumping.cancel()
+            self._pumping = None
         if self._pumping is None:
             self._pumping = self._loop.call_soon(self._pump)
 
@@ -259,7 +281,7 @@ class WalWriter:
             self._pumping.cancel()
             self._pumping = None
         while self._end is None:
-            is_wanted = self._has_room() and self._has_work()
+            is_wanted = self._has_room() and self._has_work() and self._is_in_pace()
             is_beside = bool(self._beside) and not (is_wanted and self._was_beside)
             if not (is_wanted or is_beside) or not self._has_token():
                 break
@@ -280,19 +302,22 @@ class WalWriter:
             return False
         if self._is_at_milestone():
             return not self._puts
-        if self.in_flight >= self._distance.most or len(self._puts) >= MOST_IN_FLIGHT:
-            return False
-        return not self._puts or self._has_distance()
+        return self.in_flight < self._pace.most and len(self._puts) < MOST_IN_FLIGHT
 
-    def _has_distance(self) -> bool:
-        """True if the last put began long enough ago: puts under way are spread over the time of one.
-
-        Else those of a burst would all begin with its first messages, and the others wait for one of them.
-        """
-        wait = self._distance.wait_s(self._loop.time())
-        if wait and self._pumping is None:
+    def _is_in_pace(self) -> bool:
+        """True if the next put need not wait for the rest of a burst, or for the time since the last one."""
+        missing = self._pace.missing
+        if not (self._puts or missing) or self._is_at_milestone():
+            return True
+        waiting = self._source.pending_bytes
+        wait = self._pace.wait_s(self._loop.time(), waiting)
+        if not wait:
+            return True
+        if waiting < missing:
+            self._source.watch(missing)
+        if self._pumping is None:
             self._pumping = self._loop.call_later(wait, self._pump)
-        return not wait
+        return False
 
     def _has_work(self) -> bool:
         return self._is_at_milestone() or self._news_since is not None or self._is_touched
@@ -318,24 +343,26 @@ class WalWriter:
         """Begin a put, if there is anything to be put; note if there was not."""
         now, since = self._loop.time(), self._news_since
         if self._is_at_milestone():
-            self._begin(Kind.COMMIT, (), None, now)
+            self._begin(Kind.COMMIT, (), 0, None, now)
             return
+        waiting = self._source.pending_bytes
         try:
             taken = None if since is None else self._source.take(LARGEST_PAYLOAD)
         except BucketError as error:
             self._lose(error)
             return
         if taken is not None and since is not None:
-            self._begin(Kind.COMMIT, taken.parts, taken.position, since)
+            size = max(waiting - self._source.pending_bytes, 0)  # other threads may have added some
+            self._begin(Kind.COMMIT, taken.parts, size, taken.position, since)
             self._news_since = now
         else:
             self._news_since = None
             if self._is_touched:
-                self._begin(Kind.COMMIT, (), None, now)
+                self._begin(Kind.COMMIT, (), 0, None, now)
         self._is_touched = False
 
     def _begin(
-        self, kind: Kind, parts: Sequence[bytes | memoryview], position: int | None, since: float
+        self, kind: Kind, parts: Sequence[bytes | memoryview], size: int, position: int | None, since: float
     ) -> None:
         claim, number, now = self._claim, self.next_number, self._loop.time()
         if position is not None and self._covered is not None:
@@ -349,9 +376,9 @@ class WalWriter:
             self._wall_ns(),
             position=self._covered or 0,
         )
-        put = _Put(made, made.pack(parts), position, since, now)
+        put = _Put(made, made.pack(parts), size, position, since=since, now=now)
         self.next_number += 1
-        self._distance.begin(now)
+        self._pace.begin(now, size)
         self._budget.spend(now)
         self._puts.append(put)
         put.task = self._loop.create_task(self._send(put))
@@ -361,7 +388,7 @@ class WalWriter:
         _settle(self._drained, None)
         if self._is_releasing:
             self._is_release_sent = True
-            self._begin(Kind.RELEASE, (), None, self._loop.time())
+            self._begin(Kind.RELEASE, (), 0, None, self._loop.time())
 
     # -- how it is put --------------------------------------------------------------------------------
 
@@ -398,7 +425,7 @@ class WalWriter:
     def _arrived(self, put: _Put) -> None:
         """Note that an object is there, and tell of all that are durable by it."""
         put.has_arrived = True
-        self._distance.end(self._loop.time() - put.begun)
+        self._pace.end(self._loop.time() - put.begun)
         self.puts += 1
         self.bytes += len(put.data)
         self._note_success(put.number)
@@ -414,6 +441,7 @@ class WalWriter:
             _settle(self._released, None)
             self._finish(BucketError(f"shard {self._keys.shard} was released"))
         elif put.position is not None:
+            self._pace.confirmed(put.size)
             self.times.add(self._loop.time() - put.since)
             self._committed(put.position, put.number)
         if put.kind is Kind.COMMIT:

@@ -72,7 +72,7 @@ class Records:
 
 
 class RecordJournal:
-    """Records that wait for their commit (`headrace.bucket.writer.Source`). A position is a sequence."""
+    """Records that wait for their commit (`headrace.bucket.writer.ChangeSource`). A position is a sequence."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -81,6 +81,14 @@ class RecordJournal:
     def record(self, record: Record) -> None:
         self._waiting.append(record)
         self.position = record.sequence
+
+    @property
+    def pending_bytes(self) -> int:
+        """So much for each that few of them are a burst, whose rest is waited for."""
+        return 4000 * len(self._waiting)
+
+    def watch(self, _size: int) -> None:
+        """Do nothing: the writer looks after each record anyway."""
 
     def take(self, _most_bytes: int) -> JournalSpan | None:
         if not self._waiting:

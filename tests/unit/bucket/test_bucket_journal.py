@@ -103,6 +103,18 @@ def test_the_first_change_that_waits_is_told() -> None:
     assert told == [1, 3]
 
 
+def test_many_bytes_that_wait_are_told_once_where_they_are_watched_for() -> None:
+    told: list[int] = []
+    journal = Journal()
+    journal.when_many = lambda: told.append(journal.position)
+    journal.record(Create("f"))
+    journal.watch(3 * journal.pending_bytes)
+    for _ in range(4):
+        journal.record(Create("f"))
+
+    assert told == [3]
+
+
 def test_refused_is_what_adds_until_it_is_not() -> None:
     journal = Journal()
     journal.check(adds=True)

@@ -1,10 +1,10 @@
-"""So many puts a second, and a burst after a pause."""
+"""So many puts a second, a burst after a pause; puts that wait for a burst of publications to be whole."""
 
 from __future__ import annotations
 
 import pytest
 
-from headrace.bucket.budget import PutBudget
+from headrace.bucket.budget import LEAST_BURST, LONGEST_DISTANCE_S, PutBudget, PutPace
 
 
 def spent_at(budget: PutBudget, count: int, now: float = 0.0) -> list[float]:
@@ -62,3 +62,52 @@ def test_another_rate_counts_from_the_change_on(per_second: float, times: list[f
     spent_at(budget, 3)
     budget.change(per_second, 0.05)  # half a token has come
     assert [time - 0.05 for time in spent_at(budget, 2, 0.05)] == pytest.approx(times)
+
+
+def pace_of(took_s: float, *, limit: int = 4) -> PutPace:
+    pace = PutPace(limit)
+    for _ in range(50):
+        pace.end(took_s)
+    return pace
+
+
+@pytest.mark.parametrize(
+    ("took_s", "most"), [(0.0003, 2), (0.005, 2), (0.0076, 3), (0.03, 4), (5.0, 4)], ids=str
+)
+def test_puts_under_way_are_as_many_as_their_time_is_long(took_s: float, most: int) -> None:
+    assert PutPace(4).most == 4
+    assert pace_of(took_s).most == most
+    assert pace_of(took_s, limit=1).most == 1
+
+
+def test_little_that_was_confirmed_is_not_waited_for() -> None:
+    pace = pace_of(0.02)
+    pace.begin(1.0, LEAST_BURST - 1)
+    pace.confirmed(LEAST_BURST - 1)
+
+    assert pace.missing == 0
+    assert pace.wait_s(1.0, 1) == pytest.approx(0.005)
+    assert pace.wait_s(1.005, 1) == 0.0
+
+
+def test_a_burst_is_whole_with_seven_eighths_and_what_is_left_is_waited_for() -> None:
+    pace = pace_of(0.02)
+    pace.begin(1.0, 80_000)
+    pace.confirmed(80_000)
+
+    assert pace.missing == 70_000
+    assert pace.wait_s(2.0, 69_999) == pytest.approx(0.005)
+    assert pace.wait_s(2.004, 69_999) == pytest.approx(0.001)
+    assert pace.wait_s(2.004, 70_000) == 0.0
+    pace.begin(2.004, 70_000)
+    assert pace.missing == 10_000 * 7 // 8
+
+
+def test_a_burst_that_did_not_come_whole_is_forgotten() -> None:
+    pace = pace_of(30.0)
+    pace.confirmed(80_000)
+
+    assert pace.wait_s(2.0, 1) == pytest.approx(LONGEST_DISTANCE_S)
+    assert pace.wait_s(2.0 + LONGEST_DISTANCE_S, 1) == 0.0
+    pace.begin(2.0 + LONGEST_DISTANCE_S, 1)
+    assert pace.missing == 0

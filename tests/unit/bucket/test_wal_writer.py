@@ -46,6 +46,14 @@ class Source:
         self.position = 0
         self.most = 10**9
         """Texts in one object."""
+        self.watched = 10**9
+
+    @property
+    def pending_bytes(self) -> int:
+        return sum(map(len, self.waiting))
+
+    def watch(self, size: int) -> None:
+        self.watched = size
 
     def take(self, most_bytes: int) -> Taken | None:
         assert most_bytes > 0
@@ -95,6 +103,9 @@ class Owner:
         if not self.source.waiting:
             self.writer.kick()
         self.source.waiting.extend(texts)
+        if self.source.pending_bytes >= self.source.watched:
+            self.source.watched = 10**9
+            self.writer.look()
 
     async def record_each_ms(self, count: int) -> None:
         for number in range(count):
@@ -203,6 +214,68 @@ def test_puts_are_spread_over_the_time_that_one_takes() -> None:
         assert len(begun) == 4
         assert begun[0] == since
         assert all(later - before == pytest.approx(0.005, abs=2e-4) for before, later in pairwise(begun))
+        await owner.writer.drain()
+
+    run(main())
+
+
+BURST = [bytes(1000)] * 32
+"""What a publisher sends again when it is confirmed."""
+
+
+async def publish_in_turns(owner: Owner, turns: int, *, last: int = 0) -> None:
+    """Let a publisher send BURST in four pieces, a millisecond apart, and again when it is confirmed; at the
+    end leave the `last` ones out."""
+    for turn in range(turns):
+        for piece in range(4 - (last if turn == turns - 1 else 0)):
+            owner.record(*BURST[piece * 8 : piece * 8 + 8])
+            await asyncio.sleep(0.001)
+        await owner.writer.drain()
+
+
+def test_what_is_sent_again_as_a_burst_is_one_put() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16), slow), puts_per_second=1e6)
+        await publish_in_turns(owner, 1)
+        before, since = owner.writer.puts, owner.loop.time()
+        await publish_in_turns(owner, 20)
+        assert owner.writer.puts - before == 20
+        assert owner.loop.time() - since == pytest.approx(20 * 0.023, abs=0.01), "no longer than it must"
+
+    run(main())
+
+
+def test_the_rest_of_a_burst_that_does_not_come_is_waited_for_a_little() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16), slow), puts_per_second=1e6)
+        await publish_in_turns(owner, 30)
+        since = owner.loop.time()
+        await publish_in_turns(owner, 1, last=2)
+        assert owner.loop.time() - since == pytest.approx(0.02 / 4 + 0.02, abs=0.002)
+        since = owner.loop.time()
+        owner.record(b"x")
+        await owner.writer.drain()
+        assert owner.loop.time() - since <= 0.02 / 4 + 0.02 + 0.001
+        since = owner.loop.time()
+        owner.record(b"x")
+        await owner.writer.drain()
+        assert owner.loop.time() - since == pytest.approx(0.02), "nobody is waited for any more"
+
+    run(main())
+
+
+def test_puts_that_take_little_are_fewer_at_once() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16), of_puts(Fate(0.0025, 0.0025))), puts_per_second=1e6)
+        for _ in range(40):
+            owner.record(b"x")
+            await owner.writer.drain()
+        most = 0
+        for _ in range(100):
+            owner.record(bytes(100))
+            await asyncio.sleep(0.0005)
+            most = max(most, owner.writer.in_flight)
+        assert most == 2
         await owner.writer.drain()
 
     run(main())
