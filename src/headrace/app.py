@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.port import SyncPolicy
     from headrace.log.store import LogStore
@@ -149,14 +150,15 @@ def jetstream_services(
     from headrace.log.store_cipher import server_cipher
 
     log = logging.getLogger(f"{logs.LOGGER_NAME}.jetstream")
+    cipher = server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key)
     kind: Callable[..., JetStreamServer] = JetStreamServer
     if options.bucket is not None:
-        kind = _in_bucket(options, options.bucket, log, filesystem, clock)
+        kind = _in_bucket(options, options.bucket, log, filesystem, clock=clock, cipher=cipher)
     jetstream = kind(
         options,
         loop=asyncio.get_running_loop(),
         log=log,
-        cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
+        cipher=cipher,
         adopted=shared,
         filesystem=filesystem,
         clock=clock,
@@ -175,14 +177,17 @@ def _in_bucket(
     bucket: BucketOptions,
     log: logging.Logger,
     filesystem: FileSystem | None,
+    *,
     clock: Callable[[], int],
+    cipher: Cipher | None,
 ) -> Callable[..., JetStreamServer]:
     """Return what makes JetStream whose streams are in a bucket. Raises: StartError."""
     from headrace.bucket.opening import shards_in
     from headrace.jetstream.opening import directory_of
     from headrace.jetstream_membership import SharedJetStream
 
-    make = shards_in(bucket, "jetstream", directory_of(options), log, files=filesystem, wall_ns=clock)
+    directory = directory_of(options)
+    make = shards_in(bucket, "jetstream", directory, log, files=filesystem, wall_ns=clock, cipher=cipher)
     return partial(SharedJetStream, make=make)
 
 
@@ -293,10 +298,14 @@ def _shards_of_channels(
     """Return what makes the shard of the channels of the options."""
     from headrace.bucket.keys import channels_shard
     from headrace.bucket.opening import shards_in
+    from headrace.log.store_cipher import server_cipher
 
     assert options.directory is not None, "a bucket needs a FILE store"
     shard = channels_shard(options.cluster_id)
-    return shards_in(bucket, shard, Path(options.directory), log, files=filesystem, wall_ns=clock)
+    cipher = server_cipher(options.encryption_key, options.encryption_cipher)
+    return shards_in(
+        bucket, shard, Path(options.directory), log, files=filesystem, wall_ns=clock, cipher=cipher
+    )
 
 
 def _service_of_shard(

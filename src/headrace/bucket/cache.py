@@ -20,14 +20,14 @@ import threading
 from collections import Counter, OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct, field
 
 from headrace.bucket.cache_index import CacheIndex
 from headrace.bucket.capture import LOCAL_NAMES
 from headrace.bucket.errors import CacheFailed, DamagedObject
-from headrace.bucket.extents import BLOCK, MOST_AT_ONCE, fetches, pieces
+from headrace.bucket.extents import BLOCK, MOST_AT_ONCE, Fetch, fetches, pieces
 from headrace.bucket.ranges import Ranges
 from headrace.bucket.snapshots import in_thread
 from headrace.bucket.tree import Directory, FileEntry, TreeFile
@@ -36,12 +36,11 @@ from headrace.log.filesystem import FileMode, make_directory, pwrite_all
 from headrace.objects.errors import AccessRefused, KeyMissing, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from headrace.bucket.counted_reading import RangeReads
-    from headrace.bucket.extents import Fetch
     from headrace.bucket.keys import ShardKeys
     from headrace.bucket.snapshots import Offload
     from headrace.bucket.tree import Tree
@@ -62,6 +61,8 @@ ATTEMPTS: Final = 3
 """The number of times a request is made before a read fails."""
 LOW_WATER: Final = 0.9
 """The share of `cache_bytes` that is left in use when room is made."""
+NEIGHBOURS: Final = 64 << 10
+"""Bytes between two ranges of an object that are brought for nothing, rather than by another request."""
 _NEAR: Final = 256 << 10
 """A read that begins so near behind the end of the one before goes on with it."""
 _AGAIN: Final = 8 << 20
@@ -92,6 +93,15 @@ class _Partial(Struct, eq=False):
     """The end of what is brought ahead."""
     flights: list[_Flight] = field(default_factory=list)
     """Ranges that are being brought, and those that could not be, until their reader is told so."""
+
+
+class _Leg(NamedTuple):
+    """The part of a flight that one request brings."""
+
+    file: TreeFile
+    part: _Partial
+    flight: _Flight
+    fetch: Fetch
 
 
 class LocalCache:
@@ -293,6 +303,27 @@ class LocalCache:
         self._bring_ahead(file, offset, end)
         return self._files.pread(handle, size, offset)
 
+    def bring(self, wanted: Iterable[tuple[TreeFile, int, int]]) -> list[Future[None]]:
+        """Begin to bring the ranges [start, end) of files that are not here; return what to wait for.
+
+        What lies near each other in the bucket is asked for together, of many files, too. What cannot be
+        brought is asked for again by who reads it, and told to him.
+        """
+        runs: dict[int, tuple[TreeFile, Ranges]] = {}
+        waiting: list[Future[None]] = []
+        for file, start, end in wanted:
+            missing = runs.setdefault(file.id, (file, Ranges()))[1]
+            for first, behind in self._missing(file, start, end):
+                missing.add(first, behind)
+        with self._lock:
+            for file, missing in runs.values():
+                part = self._partial.get(file.id)
+                for one in [] if part is None else part.flights:
+                    if not one.arrival.done() and any(True for _ in missing.within(one.start, one.end)):
+                        waiting.append(one.arrival)
+                        missing.remove(one.start, one.end)
+        return waiting + self._begin((file, list(missing)) for file, missing in runs.values())
+
     def _bring_missing(self, file: TreeFile, start: int, end: int) -> list[Future[None]]:
         """Begin to bring what is not here of [start, end); return what to wait for. Raises: OSError."""
         wanted = self._missing(file, start, end)
@@ -310,7 +341,7 @@ class LocalCache:
             if not may_wait():
                 one.arrival.result()  # who waits asks once more
         runs = [run for a, b in wanted for run in asked.missing(a, b)]
-        begun = self._begin(file, runs)
+        begun = self._begin([(file, runs)])
         return [one.arrival for one in flights if one not in failed] + begun
 
     def _missing(self, file: TreeFile, start: int, end: int) -> list[tuple[int, int]]:
@@ -327,24 +358,26 @@ class LocalCache:
             extents = {one.start: one for start, end in wanted for one in file.extents_in(start, end)}
         return fetches(extents.values())
 
-    def _begin(self, file: TreeFile, runs: list[tuple[int, int]]) -> list[Future[None]]:
-        """Have other threads bring ranges of a file, and install them; return what to wait for."""
-        begun: list[Future[None]] = []
-        for start, end in runs:
+    def _begin(self, wanted: Iterable[tuple[TreeFile, list[tuple[int, int]]]]) -> list[Future[None]]:
+        """Have other threads bring ranges of files, and install them; return what to wait for."""
+        flights: list[tuple[TreeFile, _Partial, _Flight]] = []
+        legs: list[_Leg] = []
+        for file, start, end in ((file, *run) for file, runs in wanted for run in runs):
             planned = self._plan(file, [(start, end)])
             flight = _Flight(start, end, len(planned) + 1)  # one for the zeros that no extent has
             with self._lock:
                 part = self._partial.get(file.id)
                 if part is None:
-                    break
+                    continue
                 part.flights.append(flight)
                 self._ahead_bytes += end - start
-            begun.append(flight.arrival)
-            for fetch in planned:
-                landed = partial(self._landed, file, part, flight)
-                self._submit(partial(self._fetch, file, part, fetch)).add_done_callback(landed)
+            flights.append((file, part, flight))
+            legs += [_Leg(file, part, flight, fetch) for fetch in planned]
+        for together in _together(legs):
+            self._send(together)
+        for file, part, flight in flights:
             self._landed(file, part, flight)
-        return begun
+        return [flight.arrival for _, _, flight in flights]
 
     def _submit(self, work: Callable[[], None]) -> Future[None]:
         try:
@@ -354,9 +387,21 @@ class LocalCache:
             job.cancel()
             return job
 
-    def _fetch(self, file: TreeFile, part: _Partial, fetch: Fetch) -> None:
+    def _send(self, legs: list[_Leg]) -> None:
+        """Have a thread bring what lies near each other in one object, for all files that it belongs to."""
+        job = self._submit(partial(self._fetch, legs))
+        for leg in legs:
+            job.add_done_callback(partial(self._landed, leg.file, leg.part, leg.flight))
+
+    def _fetch(self, legs: list[_Leg]) -> None:
         """Bring bytes and install them. Raises: OSError."""
-        self._install(file, part, self._bring(fetch))
+        first, end = legs[0].fetch, max(leg.fetch.end for leg in legs)
+        extents = tuple(extent for leg in legs for extent in leg.fetch.extents)
+        found = self._bring(Fetch(first.object, first.start, end, extents))
+        for leg in legs:
+            count = len(leg.fetch.extents)
+            self._install(leg.file, leg.part, found[:count])
+            del found[:count]
 
     def _landed(
         self, file: TreeFile, part: _Partial, flight: _Flight, job: Future[None] | None = None
@@ -462,7 +507,7 @@ class LocalCache:
                 room -= unit
             if part.ahead >= part.size:
                 self._runs[file.path.rpartition("/")[0]] = part.run
-        self._begin(file, runs)
+        self._begin([(file, runs)])
 
     def _goes_on(self, file: TreeFile, part: _Partial, start: int) -> bool:
         """True if a read goes on with the one before, in this file or at the beginning of the next one."""
@@ -505,3 +550,21 @@ class LocalCache:
     def _is_clean(self, file: TreeFile) -> bool:
         """True if all bytes of a file are in segment objects."""
         return not file.dirty and not file.copying
+
+
+def _together(legs: list[_Leg]) -> Iterator[list[_Leg]]:
+    """Yield the parts of flights that one request brings each: neighbours in one object."""
+    group: list[_Leg] = []
+    end = 0
+    for leg in sorted(legs, key=lambda each: (each.fetch.object, each.fetch.start)):
+        fetch = leg.fetch
+        if group:
+            first = group[0].fetch
+            is_near = first.object == fetch.object and fetch.start <= end + NEIGHBOURS
+            if not is_near or max(end, fetch.end) - first.start > MOST_AT_ONCE:
+                yield group
+                group, end = [], 0
+        group.append(leg)
+        end = max(end, fetch.end)
+    if group:
+        yield group

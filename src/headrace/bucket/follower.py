@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from headrace.bucket.keys import ShardKeys
     from headrace.objects.port import AsyncObjectStore
 
-READ_AHEAD: Final = 16
+READ_AHEAD: Final = 32
 """Objects that are asked for at once while many are to be read. As many are in memory."""
+READ_AHEAD_BYTES: Final = 64 << 20
+"""Bytes that they may have, by the size of the last one: fewer are asked for where they are large."""
 
 CHECK_EVERY_S: Final = 60.0
 """Seconds between two looks of an idle reader whether what it waits for is deleted already."""
@@ -119,7 +121,7 @@ class WalFollower:
     async def _read_on(self, last: int | None = None) -> None:
         """Read up to the first object that is missing, more of them at once the longer it goes on."""
         asked: deque[asyncio.Task[WalObject | None]] = deque()
-        width = 1 if last is None else READ_AHEAD
+        width = 1 if last is None else READ_AHEAD // 2
         try:
             while last is None or self.point.number < last:
                 if (told := self._next_told()) is not None:
@@ -138,7 +140,8 @@ class WalFollower:
                     return
                 asked.popleft()
                 await self.take(found)
-                width = min(2 * width, READ_AHEAD)
+                most = max(READ_AHEAD_BYTES // max(len(found.payload), 1), 1)
+                width = min(2 * width, READ_AHEAD, most)
         finally:
             for task in asked:
                 task.cancel()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from headrace.bucket.port import MakeShard, ShardHost
     from headrace.conf.bucket_options import BucketOptions
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.objects.port import AsyncObjectStore, ObjectStore
 
@@ -158,6 +159,7 @@ def open_place(
     cluster: str,
     files: FileSystem,
     wall_ns: Callable[[], int],
+    cipher: Cipher | None = None,
 ) -> ShardPlace:
     """Return the place of a shard at the server of this name, for the running loop.
 
@@ -177,6 +179,7 @@ def open_place(
         wall_ns=wall_ns,
         random=random,
         counts=requests.counts,
+        cipher=cipher,
     )
 
 
@@ -188,10 +191,11 @@ def shards_in(
     *,
     files: FileSystem | None,
     wall_ns: Callable[[], int],
+    cipher: Cipher | None,
 ) -> MakeShard:
     """Return what makes a shard of a bucket for servers.
 
-    `directory`: of this machine's copy. `files`: what that is in; None: the system's.
+    `directory`: of this machine's copy. `files`: what that is in; None: the system's. `cipher`: of the logs.
     """
 
     def make(host: ShardHost, server: str, cluster: str, *, is_alone: bool) -> Shard:
@@ -203,6 +207,7 @@ def shards_in(
             cluster=cluster,
             files=files or RealFileSystem(),
             wall_ns=wall_ns,
+            cipher=cipher,
         )
         return Shard(place, host, log, is_alone=is_alone)
 

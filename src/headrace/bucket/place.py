@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.bucket.snapshots import Offload
     from headrace.conf.bucket_options import BucketOptions
     from headrace.log.committer import Committer
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.objects.port import AsyncObjectStore
 
@@ -62,3 +63,5 @@ class ShardPlace(Struct, frozen=True):
     """Does work for long on another thread."""
     syncs: Callable[[], Committer] = syncs_on_threads
     """Makes what syncs the backlog of an owner with `commit: disk`."""
+    cipher: Cipher | None = None
+    """The cipher of the logs, if they are encrypted: it tells which of their bytes are read first."""

@@ -21,6 +21,7 @@ from headrace.bucket.commits import BucketCommits, DiskCommits
 from headrace.bucket.committer import PROVEN_S
 from headrace.bucket.directory_identity import mark_directory
 from headrace.bucket.errors import Behind, BucketError, Overtaken
+from headrace.bucket.first_bytes import FirstBytes
 from headrace.bucket.identity import check_identity
 from headrace.bucket.inheritance import Inheritance
 from headrace.bucket.owner_term import OwnerTerm
@@ -400,6 +401,7 @@ class Shard:
         return DiskCommits(backlog, covered, place)
 
     async def _serve(self, term: OwnerTerm) -> None:
+        await self._bring_first_bytes(term)
         try:
             await self._host.promoted(term.files, term.committer)
         except HeadraceError as error:
@@ -419,6 +421,18 @@ class Shard:
             self._last_error = reason
             self._watch.overtaken(self._loop.time())
             self._log.error("Shard %s: %s", self._place.keys.shard, reason)
+
+    async def _bring_first_bytes(self, term: OwnerTerm) -> None:
+        """Have what opening the services reads be here, unless the term ends before."""
+        place, replica = self._place, self._replica
+        assert replica is not None, "it was claimed with it"
+        first = FirstBytes(replica.tree, replica.cache, place.directory, term.files, place.cipher)
+        bringing: asyncio.Future[None] = asyncio.ensure_future(place.offload(first.bring))
+        ended = self._loop.create_task(term.ended())
+        await asyncio.wait((bringing, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not bringing.cancel():
+            bringing.result()
 
     async def _release(self, term: OwnerTerm) -> None:
         """Give the shard up in the bucket, and have the others look at once."""

@@ -42,7 +42,7 @@ _MAGIC: Final = b"HRPACK\n\0"
 _FRAME: Final = struct.Struct("<III")
 _TABLE: Final = struct.Struct("<8sQIII")
 _U32: Final = struct.Struct("<I")
-_TAIL: Final = 16 << 10
+TAIL: Final = 16 << 10
 """Bytes at the end that are read at once: the table of some 2,000 frames."""
 _LARGEST_BODY: Final = 2 * FRAME
 _KEPT: Final = 64
@@ -73,7 +73,7 @@ class Packed:
         Raises OSError.
         """
         end = filesystem.size(handle)
-        tail = filesystem.pread(handle, min(end, _TAIL), max(end - _TAIL, 0))
+        tail = filesystem.pread(handle, min(end, TAIL), max(end - TAIL, 0))
         if len(tail) >= _U32.size:
             (length,) = _U32.unpack(tail[-_U32.size :])
             start = end - _U32.size - length

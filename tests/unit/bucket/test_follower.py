@@ -203,6 +203,20 @@ def test_many_objects_are_asked_for_at_once() -> None:
     assert run(main()) < 0.3
 
 
+def test_of_large_objects_fewer_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.bucket.follower.READ_AHEAD_BYTES", 3000)
+
+    async def main() -> float:
+        log = [fence(1, 1), *(commit(number, payload=bytes(1000)) for number in range(2, 61))]
+        bucket = Bucket(log, lambda request: Fate() if request.operation == "get" else PROMPT)
+        reader = Reader(bucket)
+        await reader.catch_up()
+        assert reader.applied == log
+        return asyncio.get_running_loop().time()
+
+    assert 0.2 <= run(main()) < 0.3  # three in 10 ms
+
+
 def test_order_of_answers_does_not_matter() -> None:
     chance = Random(1)
     bucket = Bucket(log_until(200), lambda _request: Fate(chance.random(), chance.random()))

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from shard_model import Reads
 
 from harness.memory_objects import FAILS, HANGS, PROMPT, Fate, MemoryObjects
 from harness.virtual_loop import run
@@ -72,9 +73,11 @@ class Server:
         is_alone: bool = True,
         commit: Literal["bucket", "disk"] = "bucket",
         store: MemoryObjects | None = None,
+        reads: Reads | None = None,
     ) -> None:
         self.name = name
         self.directory = directory / name
+        self.reads = reads
         self.peers = peers
         self.log: MessageLog | None = None
         self.reasons: list[str | None] = []
@@ -88,7 +91,7 @@ class Server:
         place = ShardPlace(
             KEYS,
             self.objects if commit == "bucket" else _with_limits(self.objects),
-            NoReads(),  # type: ignore[arg-type]  # whole files are all here
+            reads or NoReads(),  # type: ignore[arg-type]  # whole files are all here
             self.directory,
             RealFileSystem(),
             name,
@@ -297,6 +300,41 @@ def test_servers_that_hear_an_idle_owner_ask_the_bucket_for_nothing(tmp_path: Pa
             await server.shard.stop()
 
     run(main())
+
+
+def test_a_server_without_a_disk_has_what_opening_reads_when_it_is_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.bucket.snapshots.WAL_OBJECTS", 20)
+
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        first = Server("a", tmp_path, objects, [])
+        await first.shard.start()
+        await first.shard.settled()
+        while not first.shard.status().snapshot:
+            await first.publish(b"text")
+        texts = first.texts()
+        await first.shard.stop()
+        reads = Reads(first.objects)
+        second = Opening("b", tmp_path, objects, [], reads=reads)
+        await second.shard.start()
+        await second.shard.settled()
+        assert second.texts() == texts
+        assert second.asked == [len(reads.requests)] * 2 != [0, 0]
+        await second.shard.stop()
+
+    run(main())
+
+
+class Opening(Server):
+    """A server that notes how much was read of the bucket before its log was opened, and after."""
+
+    async def promoted(self, files: FileSystem, committer: Committer) -> None:
+        assert self.reads is not None
+        self.asked = [len(self.reads.requests)]
+        await super().promoted(files, committer)
+        self.asked.append(len(self.reads.requests))
 
 
 def test_servers_that_stand_by_ask_for_each_object_once_where_nobody_tells_them(tmp_path: Path) -> None:
