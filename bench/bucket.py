@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Side = Literal["bucket", "replicas"]
 SIDES: Final[tuple[Side, ...]] = ("bucket", "replicas")
 SCENARIO_LATENCY_MS: Final = 5.0
+FAR_LATENCY_MS: Final = 30.0
+"""Of the store of a scenario that asks what a store far away costs."""
 """The latency of a fixed store under what is no load."""
 PARTS: Final = ("loads", *SCENARIOS)
 """What is measured; the first is the table beside nats-server."""
@@ -128,7 +130,8 @@ def run_bucket(options: argparse.Namespace, _origin: dict[str, object]) -> int:
     try:
         for name in scenarios:
             bandwidth = options.cold_mbs if name == "cold" else 0.0
-            with running_store(options.store, SCENARIO_LATENCY_MS, bandwidth) as store:
+            latency_ms = FAR_LATENCY_MS if name == "streams" else SCENARIO_LATENCY_MS
+            with running_store(options.store, latency_ms, bandwidth) as store:
                 findings += SCENARIOS[name](store, options)
             progress.step(name)
     finally:

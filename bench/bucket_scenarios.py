@@ -1,9 +1,9 @@
 """What streams in a bucket do besides taking publications in at full speed: scenarios, each with its answer.
 
 Here live their list, a load that goes on at a fixed rate, and an idle cluster: how many requests both make.
-Never here: an owner that dies (`bucket_failover`), an empty disk (`bucket_cold`), `commit: disk`
-(`bucket_disk`), loads beside nats-server (`bucket`), the servers (`bucket_cluster`), the stores
-(`bucket_store`).
+Never here: an owner that dies (`bucket_failover`), an empty disk (`bucket_cold`, `bucket_streams`),
+`commit: disk` (`bucket_disk`), loads beside nats-server (`bucket`), the servers (`bucket_cluster`), the
+stores (`bucket_store`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bench.bucket_disk import disk
 from bench.bucket_failover import take_over
 from bench.bucket_findings import Finding
 from bench.bucket_load import PAYLOAD, WINDOW, publish
+from bench.bucket_streams import streams
 
 if TYPE_CHECKING:
     import argparse
@@ -58,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--take-overs", type=int, default=10, help="of it, in turn (default 10)")
     parser.add_argument("--cold-gb", type=float, default=1.0, help="the store without a disk, GB (default 1)")
+    parser.add_argument(
+        "--streams", type=int, default=100, help="streams of a server that has no disk (default 100)"
+    )
     parser.add_argument(
         "--cold-mbs",
         type=float,
@@ -158,6 +162,7 @@ SCENARIOS: Final[dict[str, Callable[[BenchStore, argparse.Namespace], list[Findi
     "idle": idle,
     "take-over": take_over,
     "cold": cold,
+    "streams": streams,
     "disk": disk,
 }
 """The scenarios by name; each measures over a store that runs."""

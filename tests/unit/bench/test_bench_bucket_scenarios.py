@@ -10,6 +10,7 @@ from bench.bucket_failover import take_over_findings
 from bench.bucket_findings import Finding, table
 from bench.bucket_scenarios import Traffic, idle_findings, kinds, sustained_findings
 from bench.bucket_store import BenchStore
+from bench.bucket_streams import streams_finding
 from bench.object_stores import AZURITE_ACCOUNT, AZURITE_KEY
 
 from headrace.conf.binding import load_options
@@ -78,6 +79,12 @@ def test_taking_over_is_asked_of_its_median(times: list[float], met: bool) -> No
 @pytest.mark.parametrize(("downloaded", "met"), [(10, True), (500, True), (501, False)])
 def test_cold_start_is_not_to_download_everything(downloaded: int, met: bool) -> None:
     assert start_finding("cold", ColdStart(0.1, downloaded), 1000).is_met is met
+
+
+@pytest.mark.parametrize(("seconds", "met"), [(1.79, True), (1.81, False)])
+def test_start_with_many_streams_is_held_against_the_latency(seconds: float, met: bool) -> None:
+    finding = streams_finding(100, seconds, 30.0, 150, 130)
+    assert (finding.is_met, "60 latencies; 150 requests, 130 get" in finding.found) == (met, True)
 
 
 @pytest.mark.parametrize(("stream_mbs", "met"), [(70.0, True), (69.0, False)])
