@@ -50,6 +50,8 @@ class Inheritance:
         self._folder: Final = place.directory / OWN / FOLDER
         self._url: Final = url_digest(place.options.url)
         self._left = Leftover(self._folder)
+        self._has_named = False
+        """True once backlogs that were set aside have been named in the log."""
 
     @property
     def is_late(self) -> bool:
@@ -62,6 +64,32 @@ class Inheritance:
         self._left = await place.offload(
             lambda: read_leftover(place.files, self._folder, place.keys.shard, self._url)
         )
+
+    async def name_lost(self) -> None:
+        """Name the backlogs that were set aside in the log, once. Raises: CacheFailed."""
+        if self._has_named:
+            return
+        try:
+            found = await self._place.offload(self._set_aside_before)
+        except OSError as error:
+            raise CacheFailed(f"{self._folder.parent}: {error.strerror or error}") from error
+        self._has_named = True
+        if found:
+            self._log.warning(
+                "Shard %s: what was acknowledged here and lost to another server's future is kept in %s; "
+                "nothing reads it: remove it when nobody needs it",
+                self._place.keys.shard,
+                ", ".join(map(str, found)),
+            )
+
+    def _set_aside_before(self) -> list[Path]:
+        """Return the folders of backlogs that were set aside. Raises: OSError."""
+        files, parent = self._place.files, self._folder.parent
+        if not files.is_directory(parent):
+            return []
+        return [
+            parent / name for name in sorted(files.listdir(parent)) if name.startswith(f"{FOLDER}{ASIDE}")
+        ]
 
     async def judge(self, replica: Replica) -> None:
         """Set the backlog aside if another owner came since, as far as was read. Raises: CacheFailed."""

@@ -196,6 +196,7 @@ class Shard:
             try:
                 await check_identity(self._place.store, self._place.cluster)
                 replica = await self._load()
+                await self._inheritance.name_lost()
                 await replica.catch_up()  # what is there already says nothing about an owner that lives
                 await self._inheritance.judge(replica)
                 self._inheritance.check(replica)

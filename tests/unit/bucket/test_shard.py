@@ -596,6 +596,42 @@ def test_an_owner_with_more_on_its_disk_that_is_cut_off_alone_is_replaced_when_i
     run(main())
 
 
+@pytest.mark.parametrize("commit", ["bucket", "disk"])
+def test_a_start_names_the_backlogs_that_were_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, commit: Literal["bucket", "disk"]
+) -> None:
+    kept = [tmp_path / "a/.bucket" / name for name in ("backlog.lost-7", "backlog.lost-7+")]
+    for folder in kept:
+        folder.mkdir(parents=True)
+
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [], commit=commit)
+        await server.shard.start()
+        await server.shard.settled()
+        await server.shard.step_down()
+        await owner_of([server])
+        await server.shard.stop()
+
+    run(main())
+    named = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(named) == 1
+    assert named[0].startswith("Shard jetstream: ")
+    assert all(str(folder) in named[0] and folder.is_dir() for folder in kept)
+
+
+def test_a_start_without_a_backlog_that_was_set_aside_warns_of_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        server = Server("a", tmp_path, {}, [], commit="disk")
+        await server.shard.start()
+        await server.shard.settled()
+        await server.shard.stop()
+
+    run(main())
+    assert not [each for each in caplog.records if each.levelno == logging.WARNING]
+
+
 def test_positions_go_on_over_servers_that_were_told_of_the_objects(tmp_path: Path) -> None:
     async def main() -> None:
         three, first = await settled(tmp_path, "disk")
