@@ -307,14 +307,19 @@ class LocalCache:
         """Begin to bring the ranges [start, end) of files that are not here; return what to wait for.
 
         What lies near each other in the bucket is asked for together, of many files, too. What cannot be
-        brought is asked for again by who reads it, and told to him.
+        brought is asked for again by who reads it, and told to him. A quarter of `cache_bytes` at most is
+        brought: more would be taken away before it is read.
         """
         runs: dict[int, tuple[TreeFile, Ranges]] = {}
         waiting: list[Future[None]] = []
+        room = float("inf") if self._cache_bytes is None else self._cache_bytes // 4
         for file, start, end in wanted:
             missing = runs.setdefault(file.id, (file, Ranges()))[1]
             for first, behind in self._missing(file, start, end):
                 missing.add(first, behind)
+                room -= behind - first
+            if room <= 0:
+                break
         with self._lock:
             for file, missing in runs.values():
                 part = self._partial.get(file.id)

@@ -124,6 +124,16 @@ def test_damage_of_one_log_is_told_of_that_one_alone(tmp_path: Path) -> None:
     cold.cache.close()
 
 
+@pytest.mark.parametrize(("room", "part"), [(1, 0.02), (800_000, 0.25), (100_000_000, 1.0)])
+def test_no_more_is_brought_than_there_is_room_for(tmp_path: Path, room: int, part: float) -> None:
+    store, manifest = bucket_of(tmp_path / "warm", logs(tmp_path / "logs", MANY, 1000))
+    cold = Cold(tmp_path / "cold", store, manifest, room)
+    bring(cold)
+    assert 0 < cold.cache.fetched <= part * sum(file.size for file in cold.tree.files.values())
+    assert opened(cold, MANY) == [20] * MANY
+    cold.cache.close()
+
+
 def test_logs_that_are_here_are_left_alone(tmp_path: Path) -> None:
     cold = cold_with(tmp_path, logs(tmp_path / "logs", 3, 1000) | {"other/file": b"x" * 1000})
     bring(cold)
