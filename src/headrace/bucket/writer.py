@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.objects.port import AsyncObjectStore
 
 LARGEST_PAYLOAD: Final = 8 << 20
-"""Bytes of changes in one object, about: readers have `follower.READ_AHEAD` of them in memory."""
+"""Bytes of changes in one object, about: readers have `follower.READ_AHEAD_BYTES` of them in memory."""
 
 PROVE_EVERY_S: Final = 1.0
 """Seconds after which an owner that has proved nothing looks whether it still is one."""
