@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import time
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +188,15 @@ def test_what_no_server_would_take_is_3(alone: CommandLine, text: str, problem: 
     assert (ran.code, ran.json["valid"]) == (3, False)
     assert any(problem in each for each in ran.json["problems"])
     assert alone("creds", "check", str(alone.folder / "bad.creds")).code == 3
+
+
+def test_claims_that_cannot_be_read_are_said(alone: CommandLine) -> None:
+    deep = urlsafe_b64encode(b"[" * 5000).decode().rstrip("=")
+    for body in (deep, "AAAA", urlsafe_b64encode(b"[]").decode().rstrip("=")):
+        path = saved(alone, credentials(USER_KEY, f"a.{body}.c"), "odd.creds")
+
+        assert alone("creds", "show", path).code == 7
+        assert alone("creds", "check", path).code == 3
 
 
 def test_what_expires_soon_is_3_only_if_it_has_to_last(alone: CommandLine) -> None:

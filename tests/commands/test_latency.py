@@ -56,7 +56,14 @@ def test_what_may_not_be_published_is_9(cli: CommandLine) -> None:
 
 def test_wrong_use_is_said(cli: CommandLine) -> None:
     assert cli("latency").code == 2
-    for flags in (("--size", "7"), ("--rate", "0"), ("--duration", "0s"), ("--size", "1GB")):
+    for flags in (
+        ("--size", "7"),
+        ("--rate", "0"),
+        ("--rate", "inf"),
+        ("--rate", "nan"),
+        ("--duration", "0s"),
+        ("--size", "1GB"),
+    ):
         assert cli("latency", "--server-b", cli.url, *flags).code == 2, flags
     assert cli("latency", "--server-b", "nats://127.0.0.1:1").code == 7
 

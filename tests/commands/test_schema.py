@@ -87,6 +87,7 @@ ODD: list[tuple[str, int]] = [
     (f'{{"type":"{TYPE_PREFIX}stream_delete_response","success":true,"more":1}}', 3),
     ("nothing", 3),
     ("[]", 3),
+    ("[" * 5000, 3),
     ('{"type":"io.nats.unknown"}', 4),
     ("{}", 4),
 ]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LEAST_SIZE: Final = 8
 """Bytes of a message: those of its time."""
 
+MOST_RATE: Final = 1_000_000
+"""Messages a second, beyond what one process can send."""
+
 _MESSAGES: Final = b"2"
 _PROBES: Final = b"3"
 _STAMP: Final = struct.Struct("<q")
@@ -79,9 +82,10 @@ def measure_crossing(
     the time limit of the options are lost. Raises: LoadOptionsError; ClientTimeoutError where no message
     reaches the second server; as `LoadConnection`.
     """
-    if options.size < LEAST_SIZE or options.rate <= 0 or options.duration <= 0:
-        text = f"a message has at least {LEAST_SIZE} bytes, and rate and duration are above 0"
-        raise LoadOptionsError(text)
+    if options.size < LEAST_SIZE:
+        raise LoadOptionsError(f"a message has at least {LEAST_SIZE} bytes")
+    if not (0 < options.rate <= MOST_RATE and 0 < options.duration < float("inf")):
+        raise LoadOptionsError(f"rate and duration are above 0, and the rate at most {MOST_RATE:,}")
     connecting = [target.options or ConnectOptions(name="headrace latency") for target in targets]
     first = LoadConnection(resolve_addresses(targets[0].url), connecting[0])
     try:

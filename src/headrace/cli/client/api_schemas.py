@@ -91,7 +91,7 @@ def request(call: Call) -> ExitCode:
 def _json_of(answer: bytes) -> dict[str, Any]:
     try:
         found = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise CommandError("the answer is no JSON object", ExitCode.WRONG)

@@ -5,11 +5,11 @@ Never lives here: whether they are right (`protocol.jwt`).
 
 from __future__ import annotations
 
-import json
 from base64 import urlsafe_b64decode
 from typing import Any
 
 from headrace.cli.outcomes import CommandError, ExitCode
+from headrace.protocol.jwt.reading import parse_object
 
 _SECOND_NS = 1_000_000_000
 
@@ -18,12 +18,9 @@ def claims_in(token: str, where: str) -> dict[str, Any]:
     """Return the claims of a token; its signature is the server's matter. Raises: CommandError."""
     parts = token.split(".")
     try:
-        found = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return dict(parse_object(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))))
     except (IndexError, ValueError):
         raise CommandError(f"{where} has no JWT", ExitCode.NO_CONNECTION) from None
-    if not isinstance(found, dict):
-        raise CommandError(f"{where} has no JWT", ExitCode.NO_CONNECTION)
-    return found
 
 
 def claims_summary(claims: dict[str, Any]) -> dict[str, str]:
