@@ -46,6 +46,16 @@ def _critical(name: str, text: str, kind: ValueKind) -> WordFlag:
     return WordFlag((f"--{name}-critical",), f"{text} from which it is critical", kind)
 
 
+_SAMPLES: Final = {
+    "stream": "ORDERS",
+    "consumer": "worker",
+    "bucket": "settings",
+    "subject": "orders.eu",
+    "credential": "user.creds",
+}
+"""What examples check."""
+
+
 def _check(
     name: str,
     summary: str,
@@ -56,7 +66,7 @@ def _check(
     connects: bool = True,
     description: str = "",
 ) -> CommandRow:
-    words = " ".join(["server check", name, *(each.upper() for each, _ in of)])
+    words = " ".join(["server check", name, *(_SAMPLES[each] for each, _ in of)])
     arguments = tuple(WordArgument(f"{each}-name", f"the {each}", kind, "?") for each, kind in of)
     chosen = tuple(
         WordFlag((f"--{each}",), f"the {each}, instead of the argument", kind) for each, kind in of
