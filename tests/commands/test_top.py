@@ -242,7 +242,7 @@ def test_without_a_server_the_terminal_is_not_taken(alone: CommandLine) -> None:
     assert ENTERS not in shown.seen
 
 
-def test_looks_end_quietly_with_their_reader(cli: CommandLine) -> None:
+def test_looks_end_with_an_interrupt(cli: CommandLine) -> None:
     with cli.started("top", "--json", "-d", "0.1", *ADMIN) as running:
         running.line()
         running.line()
