@@ -53,7 +53,7 @@ _SAMPLES: Final = {
     "subject": "orders.eu",
     "credential": "user.creds",
 }
-"""What examples check."""
+"""The names of what examples check."""
 
 
 def _check(
