@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,7 +40,7 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def test_options_of_s3() -> None:
-    assert given(url="s3://b/p") == {"virtual_hosted_style_request": False}
+    assert given(url="s3://b/p") == {"virtual_hosted_style_request": False, "unsigned_payload": True}
     assert given(
         url="s3://b/p",
         endpoint="https://minio.example:9000/",
@@ -51,6 +52,7 @@ def test_options_of_s3() -> None:
         "virtual_hosted_style_request": False,
         "endpoint": "https://minio.example:9000",
         "allow_http": False,
+        "unsigned_payload": True,
         "region": "eu-west-1",
         "access_key_id": "a",
         "secret_access_key": "s",
@@ -58,6 +60,20 @@ def test_options_of_s3() -> None:
         "server_side_encryption": "aws:kms",
         "sse_kms_key_id": "k",
     }
+
+
+def test_bytes_are_signed_where_no_tls_protects_them_or_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AWS_UNSIGNED_PAYLOAD", raising=False)
+    http = {"url": "s3://b/p", "endpoint": "http://minio.example:9000"}
+    assert "unsigned_payload" not in given(**http)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert "unsigned_payload" not in given(url="s3://b/p")
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert given(url="s3://b/p")["unsigned_payload"] is True
+    monkeypatch.setenv("AWS_UNSIGNED_PAYLOAD", "false")
+    assert "unsigned_payload" not in given(url="s3://b/p")
 
 
 def test_bucket_is_in_the_host_name_where_it_is_not_in_the_path() -> None:
@@ -171,6 +187,7 @@ def test_encryption_at_rest_is_asked_for(s3: dict[str, Any], tmp_path: Path) -> 
         assert request.headers["x-amz-server-side-encryption"] == "aws:kms"
         assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "k"
         assert request.headers["if-none-match"] == "*"
+        assert request.headers["x-amz-content-sha256"] == sha256(b"x").hexdigest()
 
 
 def test_the_environment_says_that_an_endpoint_has_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
