@@ -19,6 +19,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class AwayBucket:
+    """A bucket that is a directory, and may be away: all requests fail then, of all servers."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._aside = directory.with_suffix(".away")
+
+    def take_away(self) -> None:
+        """Have all requests fail: a file stands where the directory was."""
+        self._directory.rename(self._aside)
+        self._directory.write_bytes(b"")
+
+    def bring_back(self) -> None:
+        self._directory.unlink()
+        self._aside.rename(self._directory)
+
+
 def directory_bucket(place: Path) -> BucketOptions:
     """The bucket that is a directory below a test's own."""
     return BucketOptions(f"file://{place}/bucket")

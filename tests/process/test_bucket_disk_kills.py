@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import nats
 import pytest
 
+from harness.bucket_servers import AwayBucket
 from harness.processes import HEADRACES, STREAMING, ServerProcess
 from harness.waiting import PATIENCE
 from process.test_streaming_bucket import Publisher, client_of, stored
@@ -43,29 +44,19 @@ streaming {{
 
 
 class Alone:
-    """One server, and its bucket, which is a directory: it is away when it is renamed."""
+    """One server, and its bucket, which may be away."""
 
     def __init__(self, folder: Path, command: list[str], config: str) -> None:
         self._folder = folder
         self._command = command
         self._config = config
-        self._bucket = folder / "bucket"
-        self._aside = folder / "bucket.away"
+        self.bucket = AwayBucket(folder / "bucket")
         (folder / "s").mkdir()
         self.start()
 
     def start(self) -> None:
         config = self._config.format(folder=self._folder)
         self.server = ServerProcess(self._command, self._folder / "s", config=config)
-
-    def take_bucket_away(self) -> None:
-        """Have all requests fail: a file stands where the directory was."""
-        self._bucket.rename(self._aside)
-        self._bucket.write_bytes(b"")
-
-    def bring_bucket_back(self) -> None:
-        self._bucket.unlink()
-        self._aside.rename(self._bucket)
 
     def status(self) -> dict[str, Any]:
         with urlopen(f"{self.server.monitor_url}/jsz", timeout=PATIENCE) as answer:
@@ -106,7 +97,7 @@ def test_nothing_acknowledged_is_lost_by_kills_while_the_bucket_is_away(tmp_path
                     await js.add_stream(name="S", subjects=["s.>"])
                 assert await texts(js) == list(range(count))
                 await publish(js, range(count, count + 20))
-                alone.take_bucket_away()
+                alone.bucket.take_away()
                 await publish(js, range(count + 20, count + 120))
                 count += 120
                 status = alone.status()
@@ -114,7 +105,7 @@ def test_nothing_acknowledged_is_lost_by_kills_while_the_bucket_is_away(tmp_path
                 assert status["lag_bytes"] > 0
                 assert alone.promise()["lag_bytes"] > 0
                 alone.kill()
-            alone.bring_bucket_back()
+            alone.bucket.bring_back()
             alone.start()
         async with await nats.connect(alone.server.url) as client:
             assert await texts(client.jetstream()) == list(range(count))
@@ -134,10 +125,10 @@ def test_nothing_acknowledged_of_channels_is_lost_by_a_kill_while_the_bucket_is_
         async with client_of(alone.server, "first") as client:
             publisher = Publisher(client, "x")
             await publisher.publish(20)
-            alone.take_bucket_away()
+            alone.bucket.take_away()
             await publisher.publish(100)
             alone.kill()
-        alone.bring_bucket_back()
+        alone.bucket.bring_back()
         alone.start()
         async with client_of(alone.server, "second") as client:
             publisher.check(await stored(client, "x"))

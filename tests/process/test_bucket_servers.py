@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import nats
@@ -41,15 +41,16 @@ cluster {{ name: C, listen: "127.0.0.1:{own}", routes: [{routes}] }}
 
 
 class Three:
-    """Three servers of a cluster that have one bucket."""
+    """Three servers of a cluster that have one bucket, or `count`."""
 
+    count = 3
     config = CONFIG
     monitoring = "/jsz"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = [free_port() for _ in range(3)]
-        self.servers = [self._start(number, ready=False) for number in range(3)]
+        self._ports = [free_port() for _ in range(self.count)]
+        self.servers = [self._start(number, ready=False) for number in range(self.count)]
         for server in self.servers:
             server.wait_until_ready()
 
@@ -60,21 +61,31 @@ class Three:
         folder.mkdir(exist_ok=True)
         return ServerProcess(HEADRACES[0], folder, config=text, ready=ready)
 
-    def start_again(self, number: int) -> None:
-        """Start a server anew, on an empty disk."""
+    def disk(self, number: int) -> Path:
+        """The directory of a server's store."""
+        return self._folder / f"disk{number}"
+
+    def start_again(self, number: int, *, keeps_disk: bool = False) -> None:
+        """Start a server anew, on an empty disk or on its own."""
         self.servers[number].wait()
-        shutil.rmtree(self._folder / f"disk{number}")
+        if not keeps_disk:
+            shutil.rmtree(self.disk(number))
         self.servers[number] = self._start(number)
 
-    def role(self, number: int) -> str:
+    def status(self, number: int) -> dict[str, Any]:
+        """What a server's monitoring shows of the bucket."""
         with urlopen(f"{self.servers[number].monitor_url}{self.monitoring}", timeout=PATIENCE) as answer:
-            return str(json.load(answer)["bucket"]["role"])
+            found: dict[str, Any] = json.load(answer)["bucket"]
+        return found
+
+    def role(self, number: int) -> str:
+        return str(self.status(number)["role"])
 
     def owner(self, but: int = -1) -> int:
         """Wait for an owner; return its number."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            for number in range(3):
+            for number in range(self.count):
                 if number != but and self.role(number) == "owner":
                     return number
         raise AssertionError("no server owns the bucket")
