@@ -41,6 +41,7 @@ ENDS = {
     "object watch": ("--idle", "50ms"),
     "events": ("--for", "50ms"),
     "top": ("-d", "0.1"),
+    "latency": ("--duration", "0.2s"),
     "server ping": ("--interval", "1ms"),
 }
 """What ends commands that go on, or wait."""
@@ -73,6 +74,8 @@ BEFORE = {
     "object put files report.pdf": ("object del files report.pdf --force",),
     "object put files -": ("object del files dump.sql --force",),
     "object add": ("object rm-bucket files --force",),
+    "creds show": ("creds user make alice --account-seed account.nk",),
+    "creds check": ("creds user make alice --account-seed account.nk",),
     "account restore": ("account backup backups --force", "kv rm-bucket settings --force"),
 }
 """Lines that stand before one that begins so."""
@@ -83,8 +86,18 @@ ABSENT = {
     "stream backup": "backups",
     "stream restore": "backups",
     "account": "backups",
+    "nkey gen user": "user.nk",
+    "nkey seal": "plan.sealed",
+    "creds make": "alice.creds",
+    "creds show": "alice.creds",
+    "creds check": "alice.creds",
+    "creds user make alice": "alice.creds",
+    "creds user make reader": "reader.creds",
 }
 """Files that must not be there when a line begins so."""
+THEIRS = "XCUFFARVD6VVA3W7VWOGCFG4MAWPD57L6PTYKWK3S3MWHEJVZTOGIRUN"
+"""The public key of somebody else, in lines."""
+SEED = "-----BEGIN USER NKEY SEED-----"
 SYSTEM = ("server", "events", "top")
 """Words that take a user of the system account, but for most checks."""
 CONFIG = """
@@ -106,6 +119,12 @@ class World:
         self.server = server
         self.cli = CommandLine(folder, server.url)
         self.is_as_it_was = False
+        self.names: dict[str, str] = {
+            "nats://a.example": server.url,
+            "nats://b.example": server.url,
+            "nats://b.example:4222": server.url,
+        }
+        """What stands in lines for something that each reader has of their own."""
         self._api = JetStreamApi(connection)
         self._assets = JetStreamAssets(self._api)
 
@@ -147,7 +166,12 @@ class World:
 
     def run(self, row: CommandRow, words: list[str]) -> Ran:
         """Run a line, with an end where it has none, on the server of this test."""
+        if row.words == ("nkey", "open"):  # the shell takes the rest
+            words = words[: words.index(">")]
         words = [word.replace("http://127.0.0.1:8222", self.server.monitor_url) for word in words]
+        if "SIGNATURE" in words:
+            self.names["SIGNATURE"] = self.cli("nkey", "sign", "release.tar", "user.nk", "-q").ok().lines[0]
+        words = [self.names.get(word, word) for word in words]
         words += ENDS.get(row.name, ())
         if any("--expect" in flag.names for flag in row.flags) and "3" not in words:
             words += ("--expect", "1")
@@ -162,6 +186,28 @@ class World:
             victim.flush()
             number = str(victim.server_info.fields["client_id"])
             return self.cli(*(number if word == "12" else word for word in words))
+
+    def make_keys(self) -> None:
+        """Make the keys and files that lines about keys name."""
+        folder = self.cli.folder
+        for name, kind in (("user", "user"), ("account", "account"), ("mine", "curve"), ("theirs", "curve")):
+            self.cli("nkey", "gen", kind, "--output", str(folder / f"{name}.nk")).ok()
+        for name in ("release.tar", "plan.txt"):
+            (folder / name).write_bytes(b"content")
+        (folder / "orders.json").write_text('{"name": "ORDERS", "subjects": ["orders.>"]}')
+        public = {
+            name: self.cli("nkey", "show", str(folder / f"{name}.nk"), "-q").ok().lines[0]
+            for name in ("mine", "theirs")
+        }
+        self.names[THEIRS] = public["theirs"]
+        plan, sealed = str(folder / "plan.txt"), str(folder / "plan.sealed")
+        self.cli("nkey", "seal", plan, str(folder / "theirs.nk"), public["mine"], "-o", sealed).ok()
+        made = folder / "made.creds"
+        seed = str(folder / "account.nk")
+        self.cli("creds", "user", "make", "alice", "--account-seed", seed, "--output", str(made)).ok()
+        lines = made.read_text().splitlines()
+        for name, head in (("alice.jwt", "-----BEGIN NATS USER JWT-----"), ("alice.nk", SEED)):
+            (folder / name).write_text(lines[lines.index(head) + 1])
 
     def with_groups(self) -> None:
         """Give the consumer a priority group that pins one client."""
@@ -182,6 +228,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ):
         found = World(server, folder, connection)
         _files(folder, server.config_file)
+        found.make_keys()
         found.cli.variables["PATH"] = f"{folder / 'bin'}:/usr/bin:/bin"
         endpoints = ("--endpoint", "total=totals.of", "--endpoint", "help=help.me")
         with (

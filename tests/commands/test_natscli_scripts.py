@@ -395,9 +395,7 @@ def is_of(row: CommandRow, words: list[str]) -> bool:
     [
         ("context add ngs --nsc nsc://acme/orders/new", "--nsc"),
         ("auth account add MyAccount", "unknown command 'auth'"),
-        ("schema ls", "unknown command 'schema'"),
         ("governor view cron", "unknown command 'governor'"),
-        ("latency --server-b localhost:4222", "unknown command 'latency'"),
         ("server generate server.conf", "unknown command 'generate'"),
         ("server request profile cpu", "unknown command 'profile'"),
         ("stream report --dot replication.dot", "--dot"),

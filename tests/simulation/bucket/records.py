@@ -72,7 +72,7 @@ class Records:
 
 
 class RecordJournal:
-    """Records that wait for their commit (`headrace.bucket.writer.ChangeSource`); a position is a sequence."""
+    """Records that wait for their commit (`headrace.bucket.writer.ChangeSource`). Positions are sequences."""
 
     def __init__(self, position: int) -> None:
         self.position = position
