@@ -12,7 +12,7 @@
 - `micro`, `micro_serve`: services found, asked and served.
 - `kv_buckets`, `kv_keys`, `kv_files`: buckets of keys, their keys, and these as files;
   `object_buckets`, `objects`: the same of objects; `buckets`: what both kinds have in common;
-  `bucket_settings`: what flags make of a bucket's stream.
+  `bucket_settings`: the bucket of a call, and what flags make of its stream.
 - `config_changes`: configurations of streams, consumers and buckets compared, and what a change would do.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.

@@ -1,16 +1,20 @@
-"""Settings of buckets: what flags make of the configuration of their stream.
+"""The bucket that a call names, and what flags make of the configuration of its stream.
 
 Never lives here: what is done with buckets (`buckets`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.cli.call import Call
+    from headrace.client.blocking import Connection
+    from headrace.client.jetstream_api import JetStreamApi
+
+Bucket = TypeVar("Bucket")
 
 _FIELDS: Final = {
     "history": "max_msgs_per_subject",
@@ -52,3 +56,14 @@ def changed_config(call: Call, config: Mapping[str, Any]) -> dict[str, Any]:
             placement["tags"] = [tag for each in options.tag for tag in each.split(",")]
         found["placement"] = placement
     return found
+
+
+def bucket_of(call: Call, connection: Connection, kind: Callable[[JetStreamApi, str], Bucket]) -> Bucket:
+    """Return the bucket that a call names. Raises: JetStreamMissingError that names it, ClientError."""
+    from headrace.client.errors import JetStreamMissingError
+
+    try:
+        return kind(call.api(connection), call.options.bucket)
+    except JetStreamMissingError as error:
+        text = f"no bucket {call.options.bucket}"
+        raise JetStreamMissingError(error.code, error.err_code, text) from None

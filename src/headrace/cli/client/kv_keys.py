@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from headrace.cli.call import Call
+    from headrace.client.blocking import Connection
     from headrace.client.keyvalue import KeyValueBucket, KeyValueEntry
 
 
@@ -23,15 +24,11 @@ def opened(call: Call) -> Iterator[KeyValueBucket]:
         yield _bucket(call, connection)
 
 
-def _bucket(call: Call, connection: Any) -> KeyValueBucket:
-    from headrace.client.errors import JetStreamMissingError
+def _bucket(call: Call, connection: Connection) -> KeyValueBucket:
+    from headrace.cli.client.bucket_settings import bucket_of
     from headrace.client.keyvalue import KeyValueBucket
 
-    try:
-        return KeyValueBucket(call.api(connection), call.options.bucket)
-    except JetStreamMissingError as error:
-        text = f"no bucket {call.options.bucket}"
-        raise JetStreamMissingError(error.code, error.err_code, text) from None
+    return bucket_of(call, connection, KeyValueBucket)
 
 
 # -- reading

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.cli.client.reply import MadeAnswer, check_answers, made_answer
+from headrace.cli.client.reply import MadeAnswer, check_answers, made_answer, say_answer
 from headrace.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def serve(call: Call) -> None:
             found = _answered(call, request, answered)
             if options.count is not None and answered >= options.count:
                 connection.flush(call.timeout)
-            _say(call, request, found)
+            say_answer(call, request, found, endpoint=request.endpoint.name)
             if options.count is not None and answered >= options.count:
                 return
 
@@ -69,18 +69,3 @@ def _answered(call: Call, request: ServiceRequest, number: int) -> MadeAnswer:
     else:
         request.answer(found.data, headers=found.headers or None)
     return found
-
-
-def _say(call: Call, request: ServiceRequest, found: MadeAnswer) -> None:
-    document: dict[str, Any] = {
-        "endpoint": request.endpoint.name,
-        "subject": request.subject,
-        "size_bytes": len(request.data),
-        "answer_bytes": len(found.data),
-    }
-    if found.exit_code is not None:
-        document["exit_code"] = found.exit_code
-    text = f"{request.subject}: {len(request.data)} bytes, answered with {len(found.data)}"
-    if found.exit_code:
-        text += f", the command failed with {found.exit_code}"
-    call.out.event(document, lambda: call.out.line(text))

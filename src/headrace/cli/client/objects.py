@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from headrace.cli.call import Call
     from headrace.cli.progress import ProgressBars
+    from headrace.client.blocking import Connection
     from headrace.client.objects import BucketObject, ObjectBucket
 
 
@@ -25,15 +26,11 @@ def opened(call: Call) -> Iterator[ObjectBucket]:
         yield _bucket(call, connection)
 
 
-def _bucket(call: Call, connection: Any) -> ObjectBucket:
-    from headrace.client.errors import JetStreamMissingError
+def _bucket(call: Call, connection: Connection) -> ObjectBucket:
+    from headrace.cli.client.bucket_settings import bucket_of
     from headrace.client.objects import ObjectBucket
 
-    try:
-        return ObjectBucket(call.api(connection), call.options.bucket)
-    except JetStreamMissingError as error:
-        text = f"no bucket {call.options.bucket}"
-        raise JetStreamMissingError(error.code, error.err_code, text) from None
+    return bucket_of(call, connection, ObjectBucket)
 
 
 # -- looking

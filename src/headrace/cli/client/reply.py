@@ -111,7 +111,7 @@ class _Answering:
         assert request.reply is not None
         self._connection.publish(request.reply, found.data, headers=found.headers or None)
         self._connection.flush(self._call.timeout)
-        _say(self._call, request, found)
+        say_answer(self._call, request, found)
 
 
 def check_answers(options: Namespace) -> None:
@@ -157,8 +157,10 @@ def _error(text: str) -> dict[str, list[str]]:
     return {"Nats-Service-Error-Code": ["500"], "Nats-Service-Error": [on_one_line(text)]}
 
 
-def _say(call: Call, request: ReceivedMessage, found: MadeAnswer) -> None:
+def say_answer(call: Call, request: _Request, found: MadeAnswer, **more: str) -> None:
+    """Say what was answered; `more` are further keys of the document."""
     document = {
+        **more,
         "subject": request.subject,
         "size_bytes": len(request.data),
         "answer_bytes": len(found.data),

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.cli.client.rows.bucket_flags import (
+    BUCKET,
+    CHANGED,
+    CHANGES,
+    IF_EXISTS,
+    IF_NOT_EXISTS,
+    NAME_KEYS,
+    NO_COMPRESSION,
+    PLACE_KEYS,
+    SETTINGS,
+    STORAGE,
+)
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
 
-_BUCKET: Final = WordArgument("bucket", "the bucket", ValueKind.BUCKET)
 _KEY: Final = WordArgument("key", "the key")
 _REVISION: Final = WordArgument("revision", "a revision of the key", ValueKind.NUMBER)
 _VALUE: Final = WordArgument("value", "the value; - reads it from standard input", ValueKind.TEXT, "?")
@@ -24,31 +35,18 @@ _SETTINGS: Final = (
         "keys may have a time of their own; that one expired is remembered so long",
         ValueKind.DURATION,
     ),
-    WordFlag(("--max-bytes", "--max-bucket-size"), "the most that the bucket holds", ValueKind.SIZE),
+    *SETTINGS,
     WordFlag(("--max-value-size",), "the most that one value has", ValueKind.SIZE),
-    WordFlag(("--replicas",), "servers of a cluster that hold it", ValueKind.NUMBER),
-    WordFlag(("--compression", "--compress"), "compress it on disk"),
-    WordFlag(("--description",), "a text for people", ValueKind.TEXT),
-    WordFlag(("--metadata",), "a name and a value to note", ValueKind.PAIR, repeated=True),
-    WordFlag(("--cluster",), "the cluster to place it in", ValueKind.TEXT),
-    WordFlag(("--tag", "--tags"), "place it at servers with this tag", ValueKind.TEXT, repeated=True),
 )
 _BUCKET_KEYS: Final = (
-    JsonKey("bucket", "the bucket"),
-    JsonKey("description", "its text for people"),
-    JsonKey("stream", "the stream that holds it"),
-    JsonKey("created", "when it was made"),
+    *NAME_KEYS,
     JsonKey("values", "revisions that are kept, and notes of removed keys"),
     JsonKey("bytes", "their bytes"),
     JsonKey("history", "revisions that are kept of a key"),
     JsonKey("ttl_ns", "after this time values go"),
     JsonKey("marker_ttl_ns", "how long it is remembered that a key expired"),
-    JsonKey("max_bytes", "the most that it holds"),
     JsonKey("max_value_bytes", "the most that one value has"),
-    JsonKey("storage", "`file` or `memory`"),
-    JsonKey("replicas", "servers that hold it"),
-    JsonKey("compressed", "true if it is compressed on disk"),
-    JsonKey("metadata", "names and values that were noted"),
+    *PLACE_KEYS,
     JsonKey("mirror", "the bucket that it copies"),
     JsonKey("sources", "buckets whose keys are copied into it"),
 )
@@ -66,12 +64,12 @@ _WRITTEN_KEYS: Final = (
     JsonKey("bucket", "the bucket"),
     JsonKey("key", "the key"),
     JsonKey("revision", "the new revision; absent with --dry-run"),
-    JsonKey("changed", "true if something was changed, or would be"),
+    CHANGED,
 )
 _CHANGE_KEYS: Final = (
     *_BUCKET_KEYS,
-    JsonKey("changed", "true if something was changed, or would be"),
-    JsonKey("changes", "to each field of the stream's configuration the values `before` and `after`"),
+    CHANGED,
+    CHANGES,
 )
 
 ROWS: Final = (
@@ -100,15 +98,13 @@ ROWS: Final = (
         description="One that is there with the same settings is left as it is.",
         run="kv_buckets:add",
         changes=True,
-        arguments=(_BUCKET,),
+        arguments=(BUCKET,),
         flags=(
             *_SETTINGS,
-            WordFlag(
-                ("--storage",), "where it is kept", ValueKind.TEXT, default="file", choices=("file", "memory")
-            ),
+            STORAGE,
             WordFlag(("--mirror",), "a copy of this bucket, which takes no values itself", ValueKind.BUCKET),
             WordFlag(("--source",), "copy the keys of this bucket into it", ValueKind.BUCKET, repeated=True),
-            WordFlag(("--if-not-exists",), "one that is there with other settings is no error"),
+            IF_NOT_EXISTS,
         ),
         keys=_CHANGE_KEYS,
         aliases=("new",),
@@ -120,8 +116,8 @@ ROWS: Final = (
         description="Shows the difference. What is not named stays.",
         run="kv_buckets:edit",
         changes=True,
-        arguments=(_BUCKET,),
-        flags=(*_SETTINGS, WordFlag(("--no-compression",), "compress it no longer")),
+        arguments=(BUCKET,),
+        flags=(*_SETTINGS, NO_COMPRESSION),
         keys=_CHANGE_KEYS,
         examples=("kv edit settings --history 10 --dry-run",),
     ),
@@ -129,7 +125,7 @@ ROWS: Final = (
         words=("kv", "info"),
         summary="Show a bucket",
         run="kv_buckets:info",
-        arguments=(_BUCKET,),
+        arguments=(BUCKET,),
         keys=(*_BUCKET_KEYS, JsonKey("info", "the info of its stream, as the server says it")),
         aliases=("view", "status"),
         examples=("kv info settings",),
@@ -140,8 +136,8 @@ ROWS: Final = (
         run="kv_buckets:remove",
         changes=True,
         asks=True,
-        arguments=(_BUCKET,),
-        flags=(WordFlag(("--if-exists",), "one that is not there is no error"),),
+        arguments=(BUCKET,),
+        flags=(IF_EXISTS,),
         keys=(
             JsonKey("bucket", "the bucket"),
             JsonKey("values", "the values that went"),
@@ -155,7 +151,7 @@ ROWS: Final = (
         description="In a pipe only the value is printed, with a line end. A key with * or > is a pattern: "
         "its answer is a listing.",
         run="kv_keys:get",
-        arguments=(_BUCKET, WordArgument("key", "the key, or a pattern with * or >")),
+        arguments=(BUCKET, WordArgument("key", "the key, or a pattern with * or >")),
         flags=(
             WordFlag(("--revision",), "the value that it had at this revision", ValueKind.NUMBER),
             WordFlag(("--raw",), "print the bytes of the value and nothing else"),
@@ -168,7 +164,7 @@ ROWS: Final = (
         summary="Set the value of a key",
         run="kv_keys:put",
         changes=True,
-        arguments=(_BUCKET, _KEY, _VALUE),
+        arguments=(BUCKET, _KEY, _VALUE),
         flags=(_FILE, _TTL),
         keys=_WRITTEN_KEYS,
         examples=("kv put settings colour red", "kv put settings logo --file logo.png"),
@@ -179,7 +175,7 @@ ROWS: Final = (
         description="Exit code 10 if it has one.",
         run="kv_keys:create",
         changes=True,
-        arguments=(_BUCKET, _KEY, _VALUE),
+        arguments=(BUCKET, _KEY, _VALUE),
         flags=(_FILE, _TTL),
         keys=_WRITTEN_KEYS,
         examples=("kv create settings lock mine",),
@@ -192,7 +188,7 @@ ROWS: Final = (
         run="kv_keys:update",
         changes=True,
         arguments=(
-            _BUCKET,
+            BUCKET,
             _KEY,
             WordArgument("value", "the value; - reads it from standard input"),
             WordArgument("revision", "the revision that it is to have", ValueKind.NUMBER),
@@ -207,7 +203,7 @@ ROWS: Final = (
         run="kv_keys:delete",
         changes=True,
         asks=True,
-        arguments=(_BUCKET, WordArgument("key", "the keys", ValueKind.TEXT, "*")),
+        arguments=(BUCKET, WordArgument("key", "the keys", ValueKind.TEXT, "*")),
         flags=(
             WordFlag(("--revision",), "only if this is the last revision, else exit 10", ValueKind.NUMBER),
             WordFlag(("--if-exists",), "a key that is not there is no error"),
@@ -223,7 +219,7 @@ ROWS: Final = (
         run="kv_keys:purge",
         changes=True,
         asks=True,
-        arguments=(_BUCKET, WordArgument("key", "the keys", ValueKind.TEXT, "+")),
+        arguments=(BUCKET, WordArgument("key", "the keys", ValueKind.TEXT, "+")),
         flags=(
             WordFlag(
                 ("--ttl",),
@@ -241,7 +237,7 @@ ROWS: Final = (
         words=("kv", "history"),
         summary="List the revisions of a key that are kept",
         run="kv_keys:history",
-        arguments=(_BUCKET, _KEY),
+        arguments=(BUCKET, _KEY),
         json=JsonForm.LISTING,
         keys=_ENTRY_KEYS,
         examples=("kv history settings colour",),
@@ -252,7 +248,7 @@ ROWS: Final = (
         description="The value becomes a new revision.",
         run="kv_keys:revert",
         changes=True,
-        arguments=(_BUCKET, _KEY, _REVISION),
+        arguments=(BUCKET, _KEY, _REVISION),
         flags=(WordFlag(("--force", "-f"), "taken for scripts of that tool", only_as_nats=True),),
         keys=_WRITTEN_KEYS,
         examples=("kv revert settings colour 5",),
@@ -263,7 +259,7 @@ ROWS: Final = (
         description="Goes on until it is interrupted, through outages of the server, and misses nothing that "
         "the bucket keeps.",
         run="kv_keys:watch",
-        arguments=(_BUCKET, WordArgument("key", "the key, or a pattern (all)", ValueKind.TEXT, "?")),
+        arguments=(BUCKET, WordArgument("key", "the key, or a pattern (all)", ValueKind.TEXT, "?")),
         flags=(
             WordFlag(("--history",), "show all revisions that are kept first"),
             WordFlag(("--updates",), "show only changes"),
@@ -283,7 +279,7 @@ ROWS: Final = (
         run="kv_keys:compact",
         changes=True,
         asks=True,
-        arguments=(_BUCKET,),
+        arguments=(BUCKET,),
         flags=(
             WordFlag(("--older",), "those that are older than this", ValueKind.DURATION, metavar="DURATION"),
         ),
@@ -302,7 +298,7 @@ ROWS: Final = (
         "file that is there is replaced after asking.",
         run="kv_files:export",
         arguments=(
-            _BUCKET,
+            BUCKET,
             WordArgument("target", "DIR, FILE.jsonl or -", ValueKind.FILE),
             WordArgument("filter", "only keys that match", ValueKind.TEXT, "?"),
         ),
@@ -322,7 +318,7 @@ ROWS: Final = (
         "input.",
         run="kv_files:take_in",
         changes=True,
-        arguments=(_BUCKET, WordArgument("source", "DIR, FILE.jsonl or -", ValueKind.FILE)),
+        arguments=(BUCKET, WordArgument("source", "DIR, FILE.jsonl or -", ValueKind.FILE)),
         flags=(WordFlag(("--skip-existing",), "leave keys that have a value"),),
         keys=(
             JsonKey("bucket", "the bucket"),

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.cli.client.rows.bucket_flags import (
+    BUCKET,
+    CHANGED,
+    CHANGES,
+    IF_EXISTS,
+    IF_NOT_EXISTS,
+    NAME_KEYS,
+    NO_COMPRESSION,
+    PLACE_KEYS,
+    SETTINGS,
+    STORAGE,
+)
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
 
-_BUCKET: Final = WordArgument("bucket", "the bucket", ValueKind.BUCKET)
 _OBJECT: Final = WordArgument("object", "the name of the object")
 _SETTINGS: Final = (
     WordFlag(("--ttl",), "objects go after this time", ValueKind.DURATION),
-    WordFlag(("--max-bytes", "--max-bucket-size"), "the most that the bucket holds", ValueKind.SIZE),
-    WordFlag(("--replicas",), "servers of a cluster that hold it", ValueKind.NUMBER),
-    WordFlag(("--compression", "--compress"), "compress it on disk"),
-    WordFlag(("--description",), "a text for people", ValueKind.TEXT),
-    WordFlag(("--metadata",), "a name and a value to note", ValueKind.PAIR, repeated=True),
-    WordFlag(("--cluster",), "the cluster to place it in", ValueKind.TEXT),
-    WordFlag(("--tag", "--tags"), "place it at servers with this tag", ValueKind.TEXT, repeated=True),
+    *SETTINGS,
 )
 _BUCKET_KEYS: Final = (
-    JsonKey("bucket", "the bucket"),
-    JsonKey("description", "its text for people"),
-    JsonKey("stream", "the stream that holds it"),
-    JsonKey("created", "when it was made"),
+    *NAME_KEYS,
     JsonKey("bytes", "the bytes of its objects, and of what is known of them"),
     JsonKey("sealed", "true if it never changes again"),
     JsonKey("ttl_ns", "after this time objects go"),
-    JsonKey("max_bytes", "the most that it holds"),
-    JsonKey("storage", "`file` or `memory`"),
-    JsonKey("replicas", "servers that hold it"),
-    JsonKey("compressed", "true if it is compressed on disk"),
-    JsonKey("metadata", "names and values that were noted"),
+    *PLACE_KEYS,
 )
 _OBJECT_KEYS: Final = (
     JsonKey("bucket", "the bucket"),
@@ -45,13 +43,7 @@ _OBJECT_KEYS: Final = (
     JsonKey("link", "of a link: the `bucket` and the object's `name` that it leads to"),
     JsonKey("deleted", "true if it was removed"),
 )
-_CHANGED: Final = JsonKey("changed", "true if something was changed, or would be")
-_CHANGE_KEYS: Final = (
-    *_BUCKET_KEYS,
-    _CHANGED,
-    JsonKey("changes", "to each field of the stream's configuration the values `before` and `after`"),
-)
-_IF_EXISTS: Final = WordFlag(("--if-exists",), "one that is not there is no error")
+_CHANGE_KEYS: Final = (*_BUCKET_KEYS, CHANGED, CHANGES)
 
 ROWS: Final = (
     CommandRow(
@@ -72,13 +64,11 @@ ROWS: Final = (
         description="One that is there with the same settings is left as it is.",
         run="object_buckets:add",
         changes=True,
-        arguments=(_BUCKET,),
+        arguments=(BUCKET,),
         flags=(
             *_SETTINGS,
-            WordFlag(
-                ("--storage",), "where it is kept", ValueKind.TEXT, default="file", choices=("file", "memory")
-            ),
-            WordFlag(("--if-not-exists",), "one that is there with other settings is no error"),
+            STORAGE,
+            IF_NOT_EXISTS,
         ),
         keys=_CHANGE_KEYS,
         aliases=("new",),
@@ -90,8 +80,8 @@ ROWS: Final = (
         description="Shows the difference. What is not named stays.",
         run="object_buckets:edit",
         changes=True,
-        arguments=(_BUCKET,),
-        flags=(*_SETTINGS, WordFlag(("--no-compression",), "compress it no longer")),
+        arguments=(BUCKET,),
+        flags=(*_SETTINGS, NO_COMPRESSION),
         keys=_CHANGE_KEYS,
         examples=("object edit files --max-bytes 20GB --dry-run",),
     ),
@@ -99,7 +89,7 @@ ROWS: Final = (
         words=("object", "info"),
         summary="Show a bucket, or an object",
         run="object_buckets:info",
-        arguments=(_BUCKET, WordArgument("object", "the object (shows the bucket)", ValueKind.TEXT, "?")),
+        arguments=(BUCKET, WordArgument("object", "the object (shows the bucket)", ValueKind.TEXT, "?")),
         keys=(
             *_BUCKET_KEYS,
             *_OBJECT_KEYS[1:],
@@ -114,8 +104,8 @@ ROWS: Final = (
         run="object_buckets:remove",
         changes=True,
         asks=True,
-        arguments=(_BUCKET,),
-        flags=(_IF_EXISTS,),
+        arguments=(BUCKET,),
+        flags=(IF_EXISTS,),
         keys=(
             JsonKey("bucket", "the bucket"),
             JsonKey("messages", "the messages that went: chunks, and what is known of objects"),
@@ -129,8 +119,8 @@ ROWS: Final = (
         run="object_buckets:seal",
         changes=True,
         asks=True,
-        arguments=(_BUCKET,),
-        keys=(JsonKey("bucket", "the bucket"), _CHANGED),
+        arguments=(BUCKET,),
+        keys=(JsonKey("bucket", "the bucket"), CHANGED),
         examples=("object seal files --force",),
     ),
     CommandRow(
@@ -140,7 +130,7 @@ ROWS: Final = (
         run="objects:put",
         changes=True,
         asks=True,
-        arguments=(_BUCKET, WordArgument("file", "the file; - reads standard input", ValueKind.FILE)),
+        arguments=(BUCKET, WordArgument("file", "the file; - reads standard input", ValueKind.FILE)),
         flags=(
             WordFlag(("--name",), "the name of the object (that of the file)", ValueKind.TEXT),
             WordFlag(("--description",), "a text for people", ValueKind.TEXT),
@@ -148,7 +138,7 @@ ROWS: Final = (
             WordFlag(("--metadata",), "a name and a value to note with it", ValueKind.PAIR, repeated=True),
             WordFlag(("--chunk-size",), "the bytes of one message", ValueKind.SIZE, default=128 << 10),
         ),
-        keys=(*_OBJECT_KEYS, _CHANGED),
+        keys=(*_OBJECT_KEYS, CHANGED),
         examples=("object put files report.pdf", "object put files - --name dump.sql"),
     ),
     CommandRow(
@@ -158,7 +148,7 @@ ROWS: Final = (
         "gets its name when the digest is found right; a file that is there is replaced after asking.",
         run="objects:get",
         asks=True,
-        arguments=(_BUCKET, _OBJECT),
+        arguments=(BUCKET, _OBJECT),
         flags=(WordFlag(("--output", "-o", "-O"), "the file; - writes to standard output", ValueKind.FILE),),
         keys=(*_OBJECT_KEYS, JsonKey("file", "the file that was written; - prints the object only")),
         examples=("object get files report.pdf", "object get files dump.sql -o -"),
@@ -169,10 +159,10 @@ ROWS: Final = (
         run="objects:delete",
         changes=True,
         asks=True,
-        arguments=(_BUCKET, WordArgument("object", "the names of the objects", ValueKind.TEXT, "*")),
-        flags=(_IF_EXISTS,),
+        arguments=(BUCKET, WordArgument("object", "the names of the objects", ValueKind.TEXT, "*")),
+        flags=(IF_EXISTS,),
         json=JsonForm.LISTING,
-        keys=(_OBJECT_KEYS[0], _OBJECT_KEYS[1], _CHANGED),
+        keys=(_OBJECT_KEYS[0], _OBJECT_KEYS[1], CHANGED),
         aliases=("rm",),
         examples=("object del files report.pdf --force",),
     ),
@@ -181,7 +171,7 @@ ROWS: Final = (
         summary="Show the objects, then those that are stored or removed",
         description="Goes on until it is interrupted, through outages of the server.",
         run="objects:watch",
-        arguments=(_BUCKET,),
+        arguments=(BUCKET,),
         flags=(
             WordFlag(("--updates",), "show only changes"),
             WordFlag(("--no-deletes",), "do not show that objects were removed"),
@@ -197,7 +187,7 @@ ROWS: Final = (
         summary="Read objects and check their digests",
         description="Exit code 3 if one is not what was written.",
         run="objects:verify",
-        arguments=(_BUCKET, WordArgument("object", "the object (all)", ValueKind.TEXT, "?")),
+        arguments=(BUCKET, WordArgument("object", "the object (all)", ValueKind.TEXT, "?")),
         json=JsonForm.LISTING,
         keys=(
             JsonKey("bucket", "the bucket"),
