@@ -357,7 +357,7 @@ def test_an_edit_shows_the_difference_and_changes(cli: CommandLine, assets: JetS
 
     dry = cli(*words, "--dry-run")
     assert dry.code == 3
-    assert dry.lines == ["field\tbefore\tafter", "max_age\t0s\t7d", "description\t\tnew"]
+    assert dry.lines == ["field\tbefore\tafter", "max_age\t0\t604800000000000", "description\t\tnew"]
     assert assets.stream_info("EDIT")["config"]["max_age"] == 0
 
     assert cli(*words).ok().lines == dry.lines

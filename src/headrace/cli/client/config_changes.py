@@ -6,6 +6,7 @@ Here lives what these have in common. Never lives here: defaults of fields and h
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.outcomes import CommandError, ExitCode
@@ -57,15 +58,22 @@ def all_new(config: Mapping[str, Any]) -> Changes:
 
 
 def show_changes(call: Call, changes: Changes, shown_field: Callable[[str, Any], str]) -> None:
-    """Print a table of what is before and after."""
+    """Print a table of what is before and after: for people with units, for programs as `--json` has it."""
     from headrace.cli.text_table import TextColumn
 
+    shown = shown_field if call.out.is_terminal else _exact
     columns = (TextColumn("Field", can_be_cut=False), TextColumn("Before"), TextColumn("After"))
     rows = [
-        (field, shown_field(field, change["before"]), shown_field(field, change["after"]))
+        (field, shown(field, change["before"]), shown(field, change["after"]))
         for field, change in changes.items()
     ]
     call.out.table(columns, rows)
+
+
+def _exact(_field: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def say_changes(
