@@ -47,6 +47,9 @@ def list_all(call: Call) -> ExitCode | None:
     folder = _folder()
     items = [_document(folder, name) for name in folder.names()]
 
+    if getattr(call.options, "names", False):
+        call.out.is_quiet = True
+
     def show() -> None:
         from headrace.cli.text_table import TextColumn
 

@@ -28,7 +28,7 @@ def ask(call: Call) -> ExitCode:
 
         check_command(options.exec, "--exec")
     quiet = options.reply_timeout / 1e9 if count is None else None
-    body = call.body(options.body)
+    body = call.body("-" if getattr(options, "force_stdin", False) else options.body)
     fill = filler(call)
     code = ExitCode.DONE
     with call.connected() as connection:

@@ -211,6 +211,13 @@ def _switches(options: Namespace) -> Config:
     for target, field in (("no_discard_per_subject", "discard_new_per_subject"), ("ack", "no_ack")):
         if getattr(options, target, False):
             found[field] = False
+    for target, field in (
+        ("no_mirror", "mirror"),
+        ("no_republish", "republish"),
+        ("no_transform", "subject_transform"),
+    ):
+        if getattr(options, target, False):
+            found[field] = None
     return found
 
 

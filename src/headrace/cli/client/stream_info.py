@@ -36,6 +36,9 @@ def subjects(call: Call) -> ExitCode | None:
         items.sort(key=lambda item: -item["messages"])
     shown = items if call.options.limit is None else items[: call.options.limit]
 
+    if getattr(call.options, "names", False):
+        call.out.is_quiet = True
+
     def show() -> None:
         from headrace.cli.text_table import ColumnKind, TextColumn
 

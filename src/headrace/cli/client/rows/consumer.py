@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.cli.client.rows.consumer_flags import CONFIG_FLAGS
+from headrace.cli.client.rows.stream_flags import NO_SELECT
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
 from headrace.cli.json_keys import MESSAGE_KEYS
 
@@ -27,7 +28,7 @@ ROWS: Final = (
         run="consumer_info:list_all",
         aliases=("list",),
         arguments=(_STREAM,),
-        flags=(WordFlag(("--names", "-n"), "only their names"),),
+        flags=(WordFlag(("--names", "-n"), "only their names"), NO_SELECT),
         lists=True,
         json=JsonForm.LISTING,
         keys=(JsonKey("name", "with --names: the name"),),
@@ -74,6 +75,7 @@ ROWS: Final = (
         run="consumer_info:info",
         aliases=("nfo",),
         arguments=_BOTH,
+        flags=(NO_SELECT,),
         says=_INFO,
         examples=("consumer info ORDERS worker", "consumer info ORDERS worker --format '{num_pending}'"),
     ),
@@ -82,6 +84,7 @@ ROWS: Final = (
         summary="Show the state of a consumer",
         run="consumer_info:state",
         arguments=_BOTH,
+        flags=(NO_SELECT,),
         says=f"{_INFO}, without `config`",
         examples=("consumer state ORDERS worker",),
     ),

@@ -38,6 +38,7 @@ ROWS: Final = (
         words=("context", "ls"),
         summary="List the contexts",
         run="context:list_all",
+        flags=(WordFlag(("--names",), "print only names", only_as_nats=True),),
         connects=False,
         lists=True,
         json=JsonForm.LISTING,

@@ -32,6 +32,7 @@ REQUEST_FLAGS: Final = (
     ),
     WordFlag(("--fail-header",), "an answer with this header is an error", ValueKind.TEXT),
     WordFlag(("--templates",), "replace {{n}}, {{uuid}}, {{time}} and the like in the body and headers"),
+    WordFlag(("--force-stdin",), "read the body from standard input", only_as_nats=True),
     WordFlag(("--wait", "-w"), "wait for an answer, as always", only_as_nats=True),
 )
 """The flags that say how is asked, and which answers are waited for."""

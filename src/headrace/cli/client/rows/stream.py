@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.cli.client.rows.stream_flags import CONFIG_FLAGS
+from headrace.cli.client.rows.stream_flags import CONFIG_FLAGS, NO_SELECT
 from headrace.cli.command_rows import CommandRow, JsonForm, JsonKey, ValueKind, WordArgument, WordFlag
 from headrace.cli.json_keys import BACKUP_KEYS, MESSAGE_KEYS
 
@@ -112,6 +112,7 @@ ROWS: Final = (
         flags=(
             WordFlag(("--state",), "only its state"),
             WordFlag(("--subjects",), "count the messages of each subject, too"),
+            NO_SELECT,
         ),
         keys=(JsonKey("state", "with --state this object alone is the answer"),),
         says=_INFO,
@@ -122,6 +123,7 @@ ROWS: Final = (
         summary="Show the state of a stream",
         run="stream_info:state",
         arguments=(_STREAM,),
+        flags=(NO_SELECT,),
         says="`state` of `STREAM.INFO` of JetStream's API",
         examples=("stream state ORDERS",),
     ),
@@ -137,6 +139,7 @@ ROWS: Final = (
         flags=(
             WordFlag(("--sort",), "the order", ValueKind.TEXT, default="count", choices=("count", "name")),
             WordFlag(("--limit",), "list so many", ValueKind.NUMBER),
+            WordFlag(("--names",), "print only names", only_as_nats=True),
         ),
         lists=True,
         json=JsonForm.LISTING,
@@ -176,7 +179,11 @@ ROWS: Final = (
         arguments=(_STREAM,),
         flags=(
             *CONFIG_FLAGS,
-            WordFlag(("--editor",), "change its configuration in $EDITOR"),
+            WordFlag(
+                ("--editor",),
+                "change its configuration in $EDITOR",
+                nats_names=("--interactive", "-i"),
+            ),
             WordFlag(("--force", "-f"), "do not ask, as always", only_as_nats=True),
         ),
         changes=True,
@@ -298,6 +305,7 @@ ROWS: Final = (
         summary="List the sequences without a message",
         run="stream_info:gaps",
         arguments=(_STREAM,),
+        flags=(WordFlag(("--force", "-f"), "do not ask, as always", only_as_nats=True),),
         lists=True,
         json=JsonForm.LISTING,
         keys=(
@@ -372,7 +380,10 @@ ROWS: Final = (
         run="stream_cluster:step_down",
         aliases=("stepdown", "down"),
         arguments=(_STREAM,),
-        flags=(WordFlag(("--preferred",), "the server that is to lead", ValueKind.SERVER),),
+        flags=(
+            WordFlag(("--preferred",), "the server that is to lead", ValueKind.SERVER),
+            WordFlag(("--force", "-f"), "do not ask, as always", only_as_nats=True),
+        ),
         keys=(
             JsonKey("stream", "the stream"),
             JsonKey("before", "the server that led it; absent if nobody did"),

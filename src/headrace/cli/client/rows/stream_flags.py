@@ -28,12 +28,16 @@ AS_NATS: Final = {
     "--allow-rollup": "allow_rollup_hdrs",
     "--allow-msg-ttl": "allow_msg_ttl",
     "--allow-batch": "allow_atomic",
+    "--allow-fast": "allow_batched",
+    "--allow-mirror-direct": "mirror_direct",
     "--allow-counter": "allow_msg_counter",
     "--allow-schedules": "allow_msg_schedules",
     "--deny-delete": "deny_delete",
     "--deny-purge": "deny_purge",
 }
 """The switches of the tool nats, each with a `--no-` twin, and the fields that they set."""
+
+NO_SELECT: Final = WordFlag(("--no-select",), "show no menu, as always", only_as_nats=True)
 
 _TEXT: Final = ValueKind.TEXT
 
@@ -90,6 +94,10 @@ CONFIG_FLAGS: Final = (
     WordFlag(("--transform-source",), "subjects that are changed", _TEXT, only_as_nats=True),
     WordFlag(("--transform-destination",), "what they become", _TEXT, only_as_nats=True),
     WordFlag(("--no-discard-per-subject",), "not at the limit of a subject", only_as_nats=True),
+    *(
+        WordFlag((f"--no-{what}",), f"remove its {what}", only_as_nats=True)
+        for what in ("mirror", "republish", "transform")
+    ),
     *(
         WordFlag((f"--{no}{name.removeprefix('--')}",), f"field {field}", only_as_nats=True)
         for name, field in AS_NATS.items()
