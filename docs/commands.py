@@ -39,8 +39,8 @@ This page is made from their declarations (`python -m docs.commands`); what they
 A link with the name `nats` to the program takes these commands without `headrace`, so that scripts for that
 tool start.
 
-Answers go to standard output, everything else to standard error. On a terminal tables fit its width; in a
-pipe they have a line of headings, tabs, and exact numbers.
+Answers go to standard output, everything else to standard error. On a terminal tables fit its width (a
+line says which columns had no room); in a pipe they have a line of headings, tabs, and exact numbers.
 A command asks before it removes something, if a person is there to answer: otherwise it does nothing
 without `--force`, and ends with 2. Times without a zone are UTC.
 """
