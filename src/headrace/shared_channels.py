@@ -222,9 +222,17 @@ class _Link:
         self._stream.appended(first + count - 1, self._channel.last_time_ns, count)
 
     def committed(self, first: int, batch: Publications) -> None:
-        self._stream.followers.pop(self, None)  # the channel knows what it told
+        # a batch, as its own are
+        self._show(lambda: self._stream.committed(first, cast("Any", batch), wanted=True))
+
+    def passed(self, sequence: int) -> None:
+        self._show(lambda: self._stream.passed(sequence))
+
+    def _show(self, durable: Callable[[], object]) -> None:
+        """Have the stream show what the channel has; the channel knows what it told."""
+        self._stream.followers.pop(self, None)
         try:
-            self._stream.committed(first, cast("Any", batch), wanted=True)  # a batch, as its own are
+            durable()
         finally:
             self._stream.followers[self] = None
         self._account.touch(self._stream)

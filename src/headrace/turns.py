@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StorageError
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from headrace.log.blocking import NotHere
     from headrace.log.committer import Committer, SyncMarks
     from headrace.log.port import MessageLog
+
+
+AGAIN_S: Final = 1.0
+"""Seconds until a commit that failed is asked for again."""
 
 
 class Turns:
@@ -124,6 +129,53 @@ class Turns:
         """End all turns: timers that are still set do nothing any more, and nobody is told of a commit."""
         self._stopped = True
         self._commits.clear()
+
+
+class LateCommit:
+    """A log whose commit failed: it is asked for again until everything in the log is durable.
+
+    Whoever waited for it was refused. What is in the log all the same, because a bucket or a disk was late,
+    is delivered then: no later append may come that would show it. `durable`: called, in a turn, with the
+    last sequence. `is_over`: true once nobody has a use for it any more.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        log: MessageLog,
+        durable: Callable[[int], object],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._turns = turns
+        self._log = log
+        self._durable = durable
+        self._is_over = is_over
+        self._is_asking = False
+
+    def ask(self) -> None:
+        """Note that a commit failed."""
+        if not self._is_asking:
+            self._is_asking = True
+            self._turns.later(AGAIN_S, self._again)
+
+    def _again(self) -> None:
+        if self._is_over():
+            return
+        try:
+            last = self._log.state().last_sequence
+        except StorageError as error:  # the disk goes on failing
+            self._done(0, error)
+        else:
+            self._turns.commit(self._log, partial(self._done, last))
+
+    def _done(self, last: int, error: StorageError | None) -> None:
+        self._is_asking = False
+        if self._is_over():
+            return
+        if error is None:
+            self._durable(last)
+        else:
+            self.ask()
 
 
 class _Turn:

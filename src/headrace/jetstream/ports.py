@@ -311,5 +311,5 @@ class StreamPort(StreamView, Protocol):
     def committed(self, first: int, batch: Publications, *, wanted: bool) -> None:
         """Messages from `first` on are durable."""
 
-    def passed(self, sequence: int, error: StorageError | None) -> None:
-        """Sequences up to this one are not there, durably."""
+    def passed(self, sequence: int) -> None:
+        """Sequences up to this one are durable, or not there."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.streaming.journal import StreamingJournal
     from headrace.streaming.shared_stream import SharedStream
     from headrace.streaming.subscription import ChannelSubscription, DurableKey, GroupKey, QueueGroup
+    from headrace.turns import LateCommit
 
 PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
@@ -88,6 +89,8 @@ class Channel:
         self.activity_ns = context.now_ns()
         self.waiting = 0
         """Publications whose commit is under way."""
+        self.late: LateCommit | None = None
+        """The commits that failed, if any did: what they were for is delivered when it is durable."""
         self.shared_stream: SharedStream | None = None
         """The stream that the same log is too."""
         self._damaged: set[int] = set()

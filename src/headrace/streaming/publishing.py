@@ -6,6 +6,7 @@ The bytes of publications and answers are `engine.stan`'s; a channel is created 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.stan import Publications, sort_publications
@@ -16,6 +17,7 @@ from headrace.refusals import Refusals
 from headrace.streaming import error_texts
 from headrace.streaming.channels import ChannelRefused
 from headrace.streaming.naming import is_channel_name, shown
+from headrace.turns import LateCommit
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
@@ -163,6 +165,7 @@ class Publisher:
         if error is not None:
             self._refusals.refused(f"channel {shown(channel.name)}", error, len(batch))
             self._answer(batch, str(error).encode())
+            self._ask_again(channel)
             return
         self._answer(batch)
         if not self._channels.is_open(channel):
@@ -177,6 +180,26 @@ class Publisher:
             self._deliverer.serve_channel(channel)
         finally:
             channel.fresh = None
+
+    def _ask_again(self, channel: Channel) -> None:
+        """Have what was refused be delivered if it is durable all the same."""
+        if channel.late is None:
+            channel.late = LateCommit(
+                self._context,
+                channel.log,
+                partial(self._late, channel),
+                lambda: not self._channels.is_open(channel),
+            )
+        channel.late.ask()
+
+    def _late(self, channel: Channel, last: int) -> None:
+        """Deliver what is durable, up to a sequence."""
+        if last <= channel.visible:
+            return
+        channel.visible = last
+        if channel.shared_stream is not None:
+            channel.shared_stream.passed(last)
+        self._deliverer.serve_channel(channel)
 
     def _answer(self, batch: Publications, error: bytes = b"") -> None:
         host = self._context.host

@@ -45,6 +45,9 @@ class SharedStream(Protocol):
     def committed(self, first: int, batch: Publications) -> None:
         """The batch that begins at sequence `first` is durable now."""
 
+    def passed(self, sequence: int) -> None:
+        """Note that sequences up to this one are durable, although their commit had failed."""
+
     def removed(self) -> None:
         """Messages were removed through the channel."""
 

@@ -228,3 +228,37 @@ def test_a_refusal_for_the_sake_of_a_message_that_is_lost_says_so(*, is_late: bo
 
 def gathered(headers: bytes) -> Any:
     return Gathered(Delivery, 1, [Delivery(1, b"s.a", b"second", headers, b"2")])
+
+
+class Woken:
+    """A consumer and a follower of the stream, which are told of what they may read."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def wake(self) -> None:
+        self.times += 1
+
+    fresh = wake
+
+
+def test_a_message_whose_commit_failed_is_delivered_when_it_is_durable_all_the_same() -> None:
+    """A bucket that is late refuses it, and has it a moment later: its publisher hears that it is there."""
+    world = World()
+    committer, consumer, follower = world.account.committer, Woken(), Woken()
+    world.stream.consumers["C"] = consumer  # type: ignore[assignment]
+    world.stream.followers[follower] = None  # type: ignore[index]
+    committer.held = True
+    world.receive((b"s.a", b"", b"1"))
+    committer.release(StorageError("the bucket is away"))
+    assert world.acks()[0]["error"]["description"] == "the bucket is away"
+    world.host.pass_time(1.0)
+    committer.release(StorageError("the bucket is away"))
+    assert (world.stream.visible, consumer.times, follower.times) == (0, 0, 0)
+
+    world.host.pass_time(1.0)
+    committer.release()
+
+    assert (world.stream.visible, consumer.times, follower.times) == (1, 1, 1)
+    world.host.pass_time(10.0)
+    assert not committer.waiting  # nobody asks on and on

@@ -13,6 +13,7 @@ from stan_harness import HeldCommitter, World
 
 from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.errors import MessageTooLarge, StorageError
+from headrace.log.committer import InlineCommitter
 from headrace.log.memory import MemoryLog
 from headrace.protocol.stan import (
     CloseRequest,
@@ -30,7 +31,7 @@ from headrace.streaming.state import STATE_LOG
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.log.port import NewMessage
+    from headrace.log.port import Done, NewMessage, Syncable
 
 PUBLISH = b"_STAN.pub.test-cluster.foo"
 INVALID = b"stan: invalid publish request"
@@ -182,6 +183,34 @@ def test_a_failed_sync_goes_to_the_publishers_of_that_commit_only() -> None:
         PubAck(b"g1", b"no space left on device"),
         PubAck(b"g2"),
     ]
+
+
+class LateCommitter(InlineCommitter):
+    """Makes nothing durable while it is late."""
+
+    is_late = False
+
+    def request(self, log: Syncable, done: Done) -> None:
+        if self.is_late:
+            done(StorageError("the bucket is away"))
+        else:
+            super().request(log, done)
+
+
+def test_a_message_whose_commit_failed_is_delivered_when_it_is_durable_all_the_same() -> None:
+    committer = LateCommitter()
+    world = World(committer=committer)
+    world.connect()
+    sub = world.subscribe(b"foo")
+    committer.is_late = True
+    assert world.publish(b"foo", b"1") == [b"the bucket is away"]
+    world.advance(3.0)
+    assert world.received(sub) == []
+    committer.is_late = False
+    world.advance(1.0)
+    assert [one.data for one in world.received(sub)] == [b"1"]
+    assert world.publish(b"foo", b"2") == [b""]
+    assert [one.data for one in world.received(sub)] == [b"2"]
 
 
 @pytest.mark.parametrize("error", [StorageError("disk full"), StorageError("read-only file system")])

@@ -29,6 +29,7 @@ from headrace.protocol.jetstream import pubacks
 from headrace.protocol.jetstream.configs import PersistMode, RetentionPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.refusals import Refusals
+from headrace.turns import LateCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,6 +98,7 @@ class Ingest:
         self.waiting = 0
         """Messages that are in the log and not durable yet."""
         self._refusals: Final = Refusals(effects.later, effects.note.error)
+        self._late: Final = LateCommit(effects.turns, stream.log, stream.passed, lambda: stream.is_closed)
         host = effects.host
         self._lane: Final = PublishLane(
             *(stream.counts, self, stream.dedupe, stream.log, effects.now_ns),
@@ -351,7 +353,13 @@ class Ingest:
             self._effects.note.error("stream %s: %s", stream.name, error)
             return
         stream.appended(sequence - 1, stream.last_time_ns, 0)
-        self._effects.commit(stream.log, lambda error: stream.passed(sequence - 1, error))
+        self._effects.commit(stream.log, partial(self._passed, sequence - 1))
+
+    def _passed(self, sequence: int, error: StorageError | None) -> None:
+        if error is None:
+            self._stream.passed(sequence)
+        else:
+            self._late.ask()
 
     # -- into the log ----------------------------------------------------------------------------------
 
@@ -519,6 +527,7 @@ class Ingest:
         if error is not None:
             self._refusals.refused(f"stream {stream.name}", error, len(batch.messages))
             self._refuse_all(batch, ApiError(10077, err=str(error)))
+            self._late.ask()
             return
         host = self._effects.host
         if not stream.config.no_ack:

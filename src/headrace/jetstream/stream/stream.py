@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
-    from headrace.errors import StorageError
     from headrace.jetstream.consumer.consumer import Consumer
     from headrace.jetstream.ports import AccountPort, ConsumerView, Follower, StreamPort
     from headrace.jetstream.stream.features import Feature
@@ -264,10 +263,15 @@ class Stream(StreamCounts):
         for follower in list(self.followers):
             follower.fresh()
 
-    def passed(self, sequence: int, error: StorageError | None) -> None:
-        """Sequences up to this one are not there, durably. From `ingest`."""
-        if error is None:
-            self.visible = max(self.visible, sequence)
+    def passed(self, sequence: int) -> None:
+        """Sequences up to this one are durable, or not there. From `ingest`."""
+        if self.is_closed or sequence <= self.visible:
+            return
+        self.visible = sequence
+        for consumer in list(self.consumers.values()):
+            consumer.wake()
+        for follower in list(self.followers):
+            follower.fresh()
 
     # -- messages out ----------------------------------------------------------------------------------
 
