@@ -17,6 +17,7 @@ from headrace.errors import StorageError
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Callable
 
     from headrace.bucket.backlog import BucketBacklog
     from headrace.bucket.place import ShardPlace
@@ -164,6 +165,10 @@ class DiskCommits:
         self._is_writing = False
         self._is_stopped = False
         self._thread: Final = threading.get_ident()
+        self._soon: Final[Callable[[Callable[[], object]], object]] = getattr(
+            self._loop, "call_at_end_of_tick", self._loop.call_soon
+        )
+        """Calls a function soon: on the loop of a server without a round of it (`server.loop`)."""
 
     def start(self, writer: WalWriter) -> None:
         backlog = self._backlog
@@ -219,7 +224,8 @@ class DiskCommits:
     def _note_change(self) -> None:
         """Have changes written that nobody waits for. Any thread may call it.
 
-        In a turn its end does that, without a round of the loop: most changes have a sync asked for by then.
+        In a turn, or a tick of a server, its end does that, without a round of the loop: most changes have a
+        sync asked for by then.
         """
         if self._is_writing:
             return
@@ -227,11 +233,12 @@ class DiskCommits:
         if is_here and self.committer.in_turn:
             return
         self._is_writing = True
-        (self._loop.call_soon if is_here else self._loop.call_soon_threadsafe)(self._write)
+        (self._soon if is_here else self._loop.call_soon_threadsafe)(self._write)
 
     def _write(self) -> None:
         self._is_writing = False
-        self.committer.write()
+        if self._backlog.has_unasked:
+            self.committer.write()
 
     def _kick_in(self, seconds: float, writer: WalWriter) -> None:
         if self._due is not None:

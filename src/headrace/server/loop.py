@@ -69,14 +69,24 @@ class PollerLoop(asyncio.SelectorEventLoop):
         self._front.is_wanted = True
         return super().call_at(when, callback, *args, context=context)
 
+    def call_at_end_of_tick(self, callback: Callable[[], object]) -> None:
+        """Call a function when services have had what came in this tick, without a round of the loop.
+
+        Outside of ticks it is called in the next round.
+        """
+        if self._front.ends is None:
+            self.call_soon(callback)
+        else:
+            self._front.ends.append(partial(self._run, callback))
+
     def stop(self) -> None:
         self._front.is_wanted = True
         super().stop()
 
-    def _run(self, settle: Callable[[], object]) -> None:
-        """Call `settle`; a mistake in it is reported as that of any callback, and does not end the loop."""
+    def _run(self, callback: Callable[[], object]) -> None:
+        """Call a function; a mistake in it is reported as that of any callback, and does not end the loop."""
         try:
-            settle()
+            callback()
         except Exception as error:  # noqa: BLE001 -- whatever it is
             self.call_exception_handler({"message": "Exception at the end of a tick", "exception": error})
 
@@ -98,6 +108,8 @@ class _Front(selectors.DefaultSelector):
     poller: Poller | None = None
     when_due: Callable[[], object] | None = None
     is_wanted = False
+    ends: list[Callable[[], object]] | None = None
+    """Calls for the end of the tick that runs; None: none does."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self.poller is None:
@@ -105,9 +117,16 @@ class _Front(selectors.DefaultSelector):
         self.is_wanted = False
         until = monotonic() + timeout if timeout else None
         while (poller := self.poller) is not None:  # a tick can be the end of its server
-            is_ready = poller.wait(timeout)
-            if self.when_due and poller.is_due:
-                self.when_due()
+            ends: list[Callable[[], object]] = []
+            self.ends = ends
+            try:
+                is_ready = poller.wait(timeout)
+                if self.when_due and poller.is_due:
+                    self.when_due()
+            finally:
+                self.ends = None
+            for end in ends:
+                end()
             if is_ready:
                 break
             if self.is_wanted or timeout == 0:

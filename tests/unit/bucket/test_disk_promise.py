@@ -159,9 +159,23 @@ class Machine:
         return [message.payload for message in self.log.read_from(1, max_messages=10_000).messages]
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+class TickingLoop(VirtualLoop):
+    """A loop with ticks, as that of a server has: `ends` is what the tick that runs is to call at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[Callable[[], object]] | None = None
+
+    def call_at_end_of_tick(self, callback: Callable[[], object]) -> None:
+        if self.ends is None:
+            self.call_soon(callback)
+        else:
+            self.ends.append(callback)
+
+
+def run(main: Coroutine[Any, Any, None], loop: VirtualLoop | None = None) -> None:
     """Run it on a loop of its own; tasks of killed processes never end, and are thrown away."""
-    loop = VirtualLoop()
+    loop = loop or VirtualLoop()
     loop.run(main)
     assert not loop.mistakes, loop.mistakes
 
@@ -438,3 +452,31 @@ def test_a_disk_that_fails_refuses_until_it_does_not() -> None:
         assert [text[:1] for text in machine.texts()] == numbered(1, 3)
 
     run(main())
+
+
+@pytest.mark.parametrize("in_tick", [True, False])
+def test_changes_that_nobody_waits_for_outlive_a_kill_behind_their_tick(*, in_tick: bool) -> None:
+    loop = TickingLoop()
+
+    async def main() -> None:
+        machine = Machine("a", {})
+        await machine.serving()
+        machine.reach = away
+        assert machine.log is not None
+        machine.publish(b"0")
+        await asyncio.sleep(1)
+        loop.ends = ends = [] if in_tick else None
+        machine.process.call(machine.log.append, [NewMessage(b"s", b"1")])
+        if ends is None:
+            await asyncio.sleep(0)
+        else:
+            loop.ends = None
+            machine.process.call(ends.pop())
+            assert not ends, "it is written once"
+        machine.kill()
+        machine.reach = lambda _: PROMPT
+        machine.start()
+        await machine.serving()
+        assert machine.texts() == numbered(0, 1)
+
+    run(main(), loop)

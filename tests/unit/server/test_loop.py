@@ -106,6 +106,51 @@ def test_what_a_tick_asks_the_loop_for_is_done_before_the_next_one() -> None:
     run_in_poller(main())
 
 
+def test_what_is_to_be_called_at_the_end_of_a_tick_is_no_round_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Outside of ticks it comes in the next round; a mistake in it is told, and ends nothing."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PollerLoop)
+        done: list[str] = []
+        rounds = 0
+        mistakes: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: mistakes.append(context))
+        run_once = loop._run_once  # type: ignore[attr-defined]
+
+        def counted() -> None:
+            nonlocal rounds
+            rounds += 1
+            run_once()
+
+        monkeypatch.setattr(loop, "_run_once", counted)
+        loop.call_at_end_of_tick(lambda: done.append("between"))
+        assert not done
+        await asyncio.sleep(0)
+        assert done == ["between"]
+        async with Server(LOCAL, transport="epoll") as server:
+            settle = loop._front.when_due
+            assert settle is not None
+            order: list[int] = []
+
+            def ask() -> None:
+                loop.call_at_end_of_tick(lambda: order.append(rounds))
+                loop.call_at_end_of_tick(lambda: 1 // 0)
+                order.append(rounds)
+                settle()
+
+            loop._front.when_due = ask
+            await asyncio.to_thread(round_trip, server.url)
+            loop._front.when_due = settle
+        assert order[0] == order[1]
+        assert len(order) % 2 == 0
+        assert {type(mistake["exception"]) for mistake in mistakes} == {ZeroDivisionError}
+
+    run_in_poller(main())
+
+
 def test_a_loop_that_is_stopped_in_a_tick_ends() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
