@@ -69,5 +69,10 @@ class OwnerWatch:
         """Note that another server has claimed the shard, perhaps this server's."""
         self.beat(now)
 
+    def failed(self, now: float) -> None:
+        """Note that this server cannot serve what it has claimed: others go first, then it tries again."""
+        self._is_suspected = False
+        self.due = now + SILENCE_S
+
     def _wait(self, now: float) -> None:
         self.due = None if self._is_alone else now + SILENCE_S

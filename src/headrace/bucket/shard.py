@@ -370,7 +370,7 @@ class Shard:
             commits = await self._commits(replica, claimed)
         except HeadraceError as error:
             self._complain(error)
-            self._watch.overtaken(self._loop.time())
+            self._watch.failed(self._loop.time())
             await self._wait(LOOK_S)
             return
         term = self._term = OwnerTerm(

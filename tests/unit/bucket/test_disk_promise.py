@@ -19,7 +19,7 @@ from headrace.bucket.place import ShardPlace
 from headrace.bucket.request_counts import RequestCounts
 from headrace.bucket.shard import RELEASE_S, Role, Shard
 from headrace.conf.bucket_options import BucketOptions
-from headrace.errors import StorageError
+from headrace.errors import HeadraceError, StorageError
 from headrace.log.committer import InlineCommitter
 from headrace.log.filesystem import FileMode, read_file
 from headrace.log.port import NewMessage, SyncPolicy
@@ -480,3 +480,23 @@ def test_changes_that_nobody_waits_for_outlive_a_kill_behind_their_tick(*, in_ti
         assert machine.texts() == numbered(0, 1)
 
     run(main(), loop)
+
+
+@pytest.mark.parametrize("call", range(1, 13))
+def test_a_disk_that_fails_once_at_a_start_keeps_nobody_from_serving_for_long(call: int) -> None:
+    async def main() -> None:
+        machine = Machine("a", {})
+        seen = machine._seen
+        seen.only, seen.fail_at = frozenset({"mkdir", "pwrite", "truncate", "fsync", "fsync_dir"}), call
+        try:
+            await machine.begin()
+        except HeadraceError:
+            machine.kill()
+            machine.start()
+            await machine.begin()
+        async with asyncio.timeout(60.0):
+            await machine.owns.wait()
+        machine.publish(b"0")
+        assert machine.texts() == numbered(0)
+
+    run(main())
