@@ -163,6 +163,7 @@ class DiskCommits:
         self._looking: asyncio.TimerHandle | None = None
         self._removing: asyncio.Task[None] | None = None
         self._is_writing = False
+        self._is_refusing = False
         self._is_stopped = False
         self._thread: Final = threading.get_ident()
         self._soon: Final[Callable[[Callable[[], object]], object]] = getattr(
@@ -180,7 +181,10 @@ class DiskCommits:
             writer.kick()
 
     def reached(self, position: int) -> None:
-        if self._backlog.reached(position) and (self._removing is None or self._removing.done()):
+        is_removable = self._backlog.reached(position)
+        if self._is_refusing:  # nobody has to wait for the next look
+            self._judge()
+        if is_removable and (self._removing is None or self._removing.done()):
             self._removing = self._loop.create_task(self._remove())
 
     def fail(self, reason: str) -> None:
@@ -256,11 +260,15 @@ class DiskCommits:
     def _look(self) -> None:
         """Refuse publications while the bucket is too far behind, or the disk does not take them."""
         self._looking = self._loop.call_later(min(self._max_lag / LOOKS, LONGEST_LOOK_S), self._look)
+        self._judge()
+
+    def _judge(self) -> None:
         backlog = self._backlog
         if backlog.trouble is not None and not self._is_stopped:
             self.committer.probe()
         reason = backlog.trouble or self._too_late()
         self.last_refusal = reason or self.last_refusal
+        self._is_refusing = reason is not None
         self.journal.refuse(reason)
 
     def _too_late(self) -> str | None:

@@ -147,8 +147,7 @@ class Inheritance:
         """Make the backlog of a claim, behind records that were found. `keeps`: it gets these, too."""
         place, left, loop = self._place, self._left, asyncio.get_running_loop()
         end = found[-1].end if found else replica.position
-        for record in found:
-            record.since = loop.time()
+        _wait_on(found, loop.time())
         return BucketBacklog(
             place.files,
             self._folder,
@@ -199,6 +198,19 @@ class Inheritance:
         files.rename(self._folder, parent / name)
         files.fsync_dir(parent)
         return parent / name
+
+
+def _wait_on(found: list[BacklogRecord], now: float) -> None:
+    """Have the records of an earlier owner go on to wait where it ended: what it may be behind is used up.
+
+    Times between two of them count, by the clock of that owner; one that was set back counts as none.
+    """
+    waited_ns = 0
+    later_ns = found[-1].time_ns if found else 0
+    for record in reversed(found):
+        waited_ns += max(later_ns - record.time_ns, 0)
+        later_ns = record.time_ns
+        record.since = now - waited_ns / 1e9
 
 
 def _shown(time_ns: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -498,5 +499,40 @@ def test_a_disk_that_fails_once_at_a_start_keeps_nobody_from_serving_for_long(ca
             await machine.owns.wait()
         machine.publish(b"0")
         assert machine.texts() == numbered(0)
+
+    run(main())
+
+
+def test_a_restart_does_not_begin_the_lag_anew() -> None:
+    """Else each restart would let a lost machine take `max_lag` once more."""
+
+    async def main() -> None:
+        machine = Machine("a", {})
+        await machine.serving()
+        await asyncio.sleep(1)
+        machine.reach = away
+        machine.publish(b"0")
+        await asyncio.sleep(7)
+        machine.publish(b"1")
+        machine.kill()
+        await asyncio.sleep(100)
+        claimed = set(islice(count(1 + max(int(key[-20:]) for key in machine.objects if "/wal/" in key)), 16))
+        machine.reach = lambda request: (
+            FAILS if request.operation == "create" and int(request.key[-20:]) not in claimed else PROMPT
+        )
+        machine.start()
+        await machine.serving()
+        assert 7.0 <= machine.shard.status().lag_s < 8.0, "the time of nobody is nobody's"
+        machine.publish(b"2")
+        await asyncio.sleep(MAX_LAG_S - 7.0 + 1.1)
+        with pytest.raises(StorageError, match="behind what was acknowledged"):
+            machine.publish(b"3")
+        machine.reach = lambda _: PROMPT
+        for _ in range(5000):
+            if not machine.shard.status().lag_bytes:
+                break
+            await asyncio.sleep(0.001)
+        machine.publish(b"4")  # at once, and not with the next look at the lag
+        assert machine.texts() == numbered(0, 1, 2, 4)
 
     run(main())
