@@ -10,6 +10,7 @@ from headrace.bucket.commits import DiskCommits
 from headrace.bucket.disk_committer import DiskCommitter
 from headrace.bucket.inheritance import Inheritance
 from headrace.bucket.leftover import Leftover
+from simulation.bucket.log_server import LogServer
 from simulation.bucket.mutations import broken_by
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ DISK_MUTATIONS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
         mock.patch.object(Inheritance, "announce", _nothing)
     ),
     "publications go on however far the bucket is behind": broken_by(
-        mock.patch.object(DiskCommits, "_too_late", return_value=None)
+        mock.patch.object(DiskCommits, "_too_late", return_value=None),
+        mock.patch.object(LogServer, "is_proven", True),  # else a server that is cut off is silent by then
     ),
     "a segment is removed before the bucket has it": broken_by(
         mock.patch.object(BucketBacklog, "reached", lambda self, _: _REACHED(self, self.journal.position))

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 DISK_FAULTS: Final = (
     *("fall behind", "fall behind", "fall behind", "kill", "lose power", "lose disk", "pause", "sleep"),
-    *("cut store", "isolate", "away", "refuse", "clock", "suspect"),
+    *("cut store", "isolate", "away", "refuse", "clock", "suspect", "fail disk", "fail disk"),
 )
-LAGS: Final = (1.0, 3.0, 10.0)
+LAGS: Final = (1.0, 1.0, 3.0, 10.0)
 ALONE: Final = 0.3
 """The share of runs with one server: nobody takes its streams over while it is away."""
 SLACK_S: Final = 0.1
@@ -79,13 +79,16 @@ class DiskScenario(WholeScenario):
         self.promises.begins(server.epoch, server.machine, records.all)  # type: ignore[attr-defined]
 
     def _break(self, what: str) -> None:
-        if what != "fall behind":
+        if what not in ("fall behind", "fail disk"):
             super()._break(what)
             return
         server = self.chance.choice(self._most_useful())
         self.tell(f"{what} {server.name}")
+        if what == "fail disk":
+            server.fail_disk()  # type: ignore[attr-defined]
+            return
         server.store.is_cut = True
-        self._later(self.chance.uniform(0, self.max_lag), lambda: self._fall(server))
+        self._later(self.chance.uniform(0, 2 * self.max_lag), lambda: self._fall(server))
 
     def _fall(self, server: Server) -> None:
         """End a server that has a backlog, and start it again, before another one takes over or after.

@@ -5,6 +5,7 @@ its time to sync, loses power, and is lost.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,6 +16,7 @@ from headrace.bucket.backlog import FOLDER
 from headrace.bucket.cache import OWN
 from headrace.bucket.inheritance import ASIDE
 from headrace.log.filesystem import read_file
+from headrace.testing.faultfs import Fault
 from simulation.bucket.log_server import DIRECTORY, LogServer
 from simulation.bucket.server import PROOF_S, World
 from simulation.slow_disk import SlowCommitter
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from simulation.bucket.disk_ledger import DiskLedger
     from simulation.bucket.log_server import Tenure
     from simulation.bucket.records import Record
+
+
+WRITES: Final = ("pwrite", "fdatasync", "fsync")
 
 
 class DiskWorld(World, Protocol):
@@ -46,6 +51,7 @@ class DiskServer(LogServer):
         self._disks = 1
         self._chance: Final = random.Random(name)
         self._epoch = 0
+        self._files: ProcessFiles | None = None
 
     @property
     def machine(self) -> str:
@@ -57,6 +63,16 @@ class DiskServer(LogServer):
         """The epoch in which it serves, or did last."""
         return self._epoch
 
+    def fail_disk(self) -> None:
+        """Have some of the next writes and syncs of this process fail, or one of them."""
+        files, chance = self._files, self.world.chance
+        if files is not None:
+            files.only = frozenset(chance.choice((("pwrite",), ("fdatasync", "fsync"), WRITES)))
+            files.fail_at = files.calls + chance.randrange(1, 10)
+            files.failures = chance.choice((1, 1, 2, 8))
+            files.error = chance.choice((errno.EIO, errno.ENOSPC))
+            files.fault = chance.choice(tuple(Fault))
+
     def lose_disk(self) -> None:
         super().lose_disk()
         self._disks += 1
@@ -64,7 +80,7 @@ class DiskServer(LogServer):
     def _place(self) -> ShardPlace:
         place = super()._place()
         options = replace(place.options, commit="disk", max_lag=self.world.max_lag)
-        files = ProcessFiles(self.disk, self.process)
+        self._files = files = ProcessFiles(self.disk, self.process)
         return replace(place, files=files, options=options, owner=self.machine, syncs=self._syncs)
 
     def _syncs(self) -> Committer:
