@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 KEYS = ShardKeys("jetstream")
 MAX_LAG_S = 10.0
+LATENCY_S = 0.03
+"""Of a store that is far away."""
 
 
 class NoReads:
@@ -312,14 +314,19 @@ def test_a_server_without_a_disk_has_what_opening_reads_when_it_is_promoted(
         first = Server("a", tmp_path, objects, [])
         await first.shard.start()
         await first.shard.settled()
-        while not first.shard.status().snapshot:
+        for _ in range(100):
             await first.publish(b"text")
+        assert first.shard.status().snapshot > 50
         texts = first.texts()
         await first.shard.stop()
         reads = Reads(first.objects)
-        second = Opening("b", tmp_path, objects, [], reads=reads)
+        far = MemoryObjects(lambda _: Fate(LATENCY_S / 2, LATENCY_S / 2), objects)
+        second = Opening("b", tmp_path, objects, [], store=far, reads=reads)
+        began = asyncio.get_running_loop().time()
         await second.shard.start()
         await second.shard.settled()
+        took = asyncio.get_running_loop().time() - began
+        assert took <= 15 * LATENCY_S, "whatever is asked for one after the other"
         assert second.texts() == texts
         assert second.asked == [len(reads.requests)] * 2 != [0, 0]
         await second.shard.stop()
