@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
 
-
-LARGEST_FRONT: Final = 4 << 20
-"""Bytes of first messages that are foreseen at most."""
+LARGEST_FRONT: Final = 32 << 20
+"""Bytes of first messages that are foreseen at most: of larger ones opening reads on by itself."""
 
 
 class FirstRead(NamedTuple):
