@@ -58,6 +58,18 @@ def test_the_package_nkeys_reads_seeds_and_signs_as_we_do(alone: CommandLine, ki
     assert alone("nkey", "verify", body, plain, path, "--json").ok().json["valid"] is True
 
 
+def test_a_signature_may_begin_with_a_dash(alone: CommandLine) -> None:
+    path, public = made(alone, "user")
+    with open(path, "rb") as file:
+        key = nkeys.from_seed(bytearray(file.read().strip()))
+    tries = ((b"%d" % number, base64.urlsafe_b64encode(key.sign(b"%d" % number))) for number in range(10_000))
+    text, signature = next((text, signature) for text, signature in tries if signature.startswith(b"-"))
+
+    body = saved(alone.folder, text)
+    assert alone("nkey", "verify", body, signature.decode().rstrip("="), public).ok().err == ""
+    assert alone("nkey", "sign", body, path, "-q").ok().lines == [signature.decode().rstrip("=")]
+
+
 def test_what_was_changed_or_is_of_another_key_is_3(alone: CommandLine) -> None:
     path, public = made(alone, "user")
     body = saved(alone.folder, b"a release")

@@ -216,11 +216,12 @@ class _PlainFormatter(argparse.HelpFormatter):
 
 
 class _RowParser(argparse.ArgumentParser):
-    """A parser to which `-15m` and `-1` are values: no flag begins with a digit."""
+    """A parser to which `-15m` and `-1` are values, since no flag begins with a digit, and so are signatures
+    in base64url: one of 64 begins with a dash."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._negative_number_matcher = re.compile(r"-[0-9]")
+        self._negative_number_matcher = re.compile(r"-[0-9]|-[\w-]{85}$")
 
     def error(self, message: str) -> NoReturn:
         raise ArgumentError(f"{message} (see {self.prog} --help)")
