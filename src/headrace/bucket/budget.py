@@ -13,6 +13,8 @@ LEAST_BURST: Final = 8 << 10
 """Bytes whose senders are waited for; with fewer the next put begins sooner than they are there."""
 LONGEST_DISTANCE_S: Final = 0.05
 """The longest time from one put to the next: a put that failed takes long."""
+PAYBACK: Final = 8
+"""Tokens by which a borrowed one is given back."""
 _LEAST_WAIT_S: Final = 0.0002
 """A put that may begin so soon may begin now."""
 _ROUNDING_S: Final = 1e-9
@@ -22,13 +24,15 @@ _ROUNDING_S: Final = 1e-9
 class PutBudget:
     """A token bucket. `per_second` tokens come each second, up to `burst` are kept. Times are seconds."""
 
-    __slots__ = ("_full_at", "_interval", "_span")
+    __slots__ = ("_debt", "_full_at", "_interval", "_span")
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._interval = 1.0 / per_second
         self._span = (burst - 1) * self._interval
         self._full_at = float("-inf")
         """The time when the bucket is full again."""
+        self._debt = 0.0
+        """Seconds of tokens that were borrowed and not given back yet."""
 
     def change(self, per_second: float, now: float) -> None:
         """Have another number of tokens come each second from now on; those that are there stay."""
@@ -44,8 +48,21 @@ class PutBudget:
         return wait if wait > _ROUNDING_S else 0.0
 
     def spend(self, now: float) -> None:
-        """Take a token. `wait_s` has said that there is one."""
-        self._full_at = max(self._full_at, now) + self._interval
+        """Take a token, and give a part of a borrowed one back. `wait_s` has said that there is one."""
+        part = min(self._debt, self._interval / PAYBACK)
+        self._debt -= part
+        self._full_at = max(self._full_at, now) + self._interval + part
+
+    def borrow(self, now: float) -> None:
+        """Take a token that the next PAYBACK ones give back: none of them comes much later for it.
+
+        One token is borrowed at a time; another one is taken as `spend` does. `wait_s` has said that there
+        is one.
+        """
+        if self._debt > _ROUNDING_S:
+            self.spend(now)
+        else:
+            self._debt = self._interval
 
 
 class PutPace:

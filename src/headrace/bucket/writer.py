@@ -287,7 +287,7 @@ class WalWriter:
                 break
             self._was_beside = is_beside
             if is_beside:
-                self._admit_next()
+                self._admit_next(is_wanted)
             else:
                 self._put_next()
         if self._end is None and not self._puts and not self._has_work():
@@ -332,11 +332,13 @@ class WalWriter:
         self._token = None
         self._pump()
 
-    def _admit_next(self) -> None:
-        """Give a token to who waits for a put beside the log."""
+    def _admit_next(self, is_wanted: bool) -> None:
+        """Give a token to who waits for a put beside the log; if the log wants one, too, it is to wait for
+        little more than it does without."""
         waiting = self._beside.popleft()
         if not waiting.done():  # it still waits
-            self._budget.spend(self._loop.time())
+            take = self._budget.borrow if is_wanted else self._budget.spend
+            take(self._loop.time())
             waiting.set_result(None)
 
     def _put_next(self) -> None:

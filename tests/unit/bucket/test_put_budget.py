@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from headrace.bucket.budget import LEAST_BURST, LONGEST_DISTANCE_S, PutBudget, PutPace
+from headrace.bucket.budget import LEAST_BURST, LONGEST_DISTANCE_S, PAYBACK, PutBudget, PutPace
 
 
 def spent_at(budget: PutBudget, count: int, now: float = 0.0) -> list[float]:
@@ -62,6 +64,25 @@ def test_another_rate_counts_from_the_change_on(per_second: float, times: list[f
     spent_at(budget, 3)
     budget.change(per_second, 0.05)  # half a token has come
     assert [time - 0.05 for time in spent_at(budget, 2, 0.05)] == pytest.approx(times)
+
+
+def test_a_borrowed_token_is_given_back_little_by_little() -> None:
+    budget = PutBudget(50.0, 1)
+    budget.spend(0.0)
+    budget.borrow(0.02)
+
+    times = spent_at(budget, PAYBACK + 2, now=0.02)
+    apart = [later - before for before, later in pairwise(times)]
+    assert times[0] == pytest.approx(0.02)
+    assert apart == pytest.approx([0.0225] * PAYBACK + [0.02])
+
+
+def test_a_second_token_is_not_borrowed() -> None:
+    budget = PutBudget(50.0, 1)
+    budget.borrow(0.0)
+    budget.borrow(0.0)
+
+    assert budget.wait_s(0.0) == pytest.approx(0.0225)
 
 
 def pace_of(took_s: float, *, limit: int = 4) -> PutPace:

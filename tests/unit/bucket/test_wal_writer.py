@@ -22,7 +22,7 @@ from harness.memory_objects import (
     Request,
 )
 from harness.virtual_loop import run
-from headrace.bucket.budget import LONGEST_DISTANCE_S
+from headrace.bucket.budget import LONGEST_DISTANCE_S, PAYBACK
 from headrace.bucket.claim import MOST_IN_FLIGHT, Claim, claim
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import Point
@@ -330,7 +330,26 @@ def test_puts_beside_the_log_are_within_its_budget() -> None:
             task.cancel()
         assert owner.writer.puts + len(beside) <= 20 + 50 * taken + 1
         assert len(beside) > 70, "the log does not take every token"
-        assert max(later - sooner for sooner, later in pairwise(owner.times)) <= 2 / 50 + 0.002
+        gaps = [later - sooner for sooner, later in pairwise(owner.times)]
+        assert max(gaps) <= 2 * (1 + 1 / PAYBACK) / 50 + 0.002
+        owner.writer.stop()
+
+    run(main())
+
+
+def test_a_put_beside_the_log_does_not_hold_the_log_up_for_a_token() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16)), puts_per_second=50.0, burst=20)
+        await owner.record_each_ms(1000)
+        owner.times.clear()
+        began = owner.loop.time()
+        for _ in range(5):
+            asking = asyncio.create_task(owner.writer.admit())
+            await owner.record_each_ms(400)
+            assert asking.done()
+        gaps = [later - sooner for sooner, later in pairwise(owner.times)]
+        assert max(gaps) <= (1 + 1 / PAYBACK) / 50 + 0.002
+        assert len(owner.times) + 5 <= 50 * (owner.loop.time() - began) + 2
         owner.writer.stop()
 
     run(main())
