@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-SHORTEST_DISTANCE_S: Final = 0.0025
-"""The shortest time from one put to the next, about: more puts than that cost more than they are of use."""
-LEAST_BURST: Final = 8 << 10
-"""Bytes whose senders are waited for; with fewer the next put begins sooner than they are there."""
+LEAST_BURST: Final = 16 << 10
+"""Bytes of a put from which on it waits for a burst to be whole."""
+LEAST_TIME_S: Final = 0.01
+"""The time of a put from which on the next one does so."""
 LONGEST_DISTANCE_S: Final = 0.05
 """The longest time from one put to the next: a put that failed takes long."""
 PAYBACK: Final = 8
@@ -66,42 +66,46 @@ class PutBudget:
 
 
 class PutPace:
-    """The pace of puts: how many are under way at once, and when the next one begins. Times are seconds.
+    """The pace of puts: when the next one begins while others are under way. Times are seconds.
 
-    Who publishes with a window sends again what was confirmed, as one burst. A burst is one put if the next
-    put waits for all of it, a quarter of the time that one takes at the longest. Where little is sent, puts
-    are spread over the time that one takes: else those of a burst would all begin with its first messages,
-    and the others would wait for one of them.
+    Puts are spread over the time that one takes, so that up to `most` are under way: else those of a burst
+    would all begin with its first messages, and the others would wait for one of them.
+
+    Who publishes with a window sends as much again as was confirmed, in a burst. Where puts are large and
+    take long, the next one waits until its share of what is expected is there, a quarter of the time that one
+    takes at the longest. Of a store that is near nothing is gained by that.
     """
 
-    __slots__ = ("_begun_at", "_expected", "_limit", "_since", "_took_s")
+    __slots__ = ("_begun_at", "_expected", "_since", "_size", "_took_s", "most")
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._took_s = 0.0
         """The time that puts took lately."""
+        self._size = 0.0
+        """Bytes of a put lately."""
         self._begun_at = float("-inf")
         self._expected = 0
         """Bytes that were confirmed, and that nothing was sent for since."""
         self._since: float | None = None
         """The time from which on the rest of a burst is waited for."""
 
-    @property
-    def most(self) -> int:
-        """Puts that may be under way: one for each SHORTEST_DISTANCE_S that they take, two at least."""
-        if not self._took_s:
-            return self._limit
-        return min(max(round(self._took_s / SHORTEST_DISTANCE_S), 2), self._limit)
+    def missing(self, in_flight: int) -> int:
+        """Return how many bytes have to wait for the next put to begin at once, where so many are under way;
+        0: it does not go by them.
 
-    @property
-    def missing(self) -> int:
-        """Bytes that have to wait for the next put to begin at once; 0: it waits for none."""
-        return self._expected * 7 // 8 if self._expected >= LEAST_BURST else 0
+        They are what is expected, divided among the puts that may still begin: one alone would have what
+        comes while it is under way wait for all of its time.
+        """
+        if self._size < LEAST_BURST or self._took_s < LEAST_TIME_S:
+            return 0
+        return self._expected * 7 // (8 * max(self.most - in_flight, 1))
 
-    def begin(self, now: float, size: int) -> None:
-        """Take note of a put that begins, with so many bytes of those that waited."""
-        was_whole = size >= self.missing
+    def begin(self, now: float, size: int, in_flight: int) -> None:
+        """Take note of a put that begins, with so many bytes of those that waited, beside so many."""
+        was_whole = size >= self.missing(in_flight)
         self._begun_at, self._since = now, None
+        self._size += (size - self._size) / 8
         self._expected = max(self._expected - size, 0) if was_whole else 0
 
     def end(self, took_s: float) -> None:
@@ -112,9 +116,11 @@ class PutPace:
         """Take note that those who sent so many bytes are told that they are in the bucket."""
         self._expected += size
 
-    def wait_s(self, now: float, waiting: int) -> float:
-        """Return the seconds until the next put may begin, where so many bytes wait; 0.0: now."""
-        if missing := self.missing:
+    def wait_s(self, now: float, waiting: int, in_flight: int) -> float:
+        """Return the seconds until the next put may begin, where so many bytes wait and so many puts are
+        under way; 0.0: now.
+        """
+        if missing := self.missing(in_flight):
             if waiting >= missing:
                 return 0.0
             if self._since is None:

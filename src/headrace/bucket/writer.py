@@ -306,11 +306,13 @@ class WalWriter:
 
     def _is_in_pace(self) -> bool:
         """True if the next put need not wait for the rest of a burst, or for the time since the last one."""
-        missing = self._pace.missing
+        missing = self._pace.missing(self.in_flight)
         if not (self._puts or missing) or self._is_at_milestone():
             return True
         waiting = self._source.pending_bytes
-        wait = self._pace.wait_s(self._loop.time(), waiting)
+        if missing and not waiting:
+            return True  # there may be no news at all, which taking them tells
+        wait = self._pace.wait_s(self._loop.time(), waiting, self.in_flight)
         if not wait:
             return True
         if waiting < missing:
@@ -380,7 +382,7 @@ class WalWriter:
         )
         put = _Put(made, made.pack(parts), size, position, since=since, now=now)
         self.next_number += 1
-        self._pace.begin(now, size)
+        self._pace.begin(now, size, self.in_flight)
         self._budget.spend(now)
         self._puts.append(put)
         put.task = self._loop.create_task(self._send(put))

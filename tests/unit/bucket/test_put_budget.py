@@ -85,50 +85,58 @@ def test_a_second_token_is_not_borrowed() -> None:
     assert budget.wait_s(0.0) == pytest.approx(0.0225)
 
 
-def pace_of(took_s: float, *, limit: int = 4) -> PutPace:
-    pace = PutPace(limit)
+def pace_of(took_s: float, *, size: int = 10 * LEAST_BURST) -> PutPace:
+    """The pace after many puts that took so long, and had so many bytes, none of which is expected again."""
+    pace = PutPace(4)
     for _ in range(50):
         pace.end(took_s)
+        pace.begin(0.0, size, 0)
     return pace
 
 
-@pytest.mark.parametrize(
-    ("took_s", "most"), [(0.0003, 2), (0.005, 2), (0.0076, 3), (0.03, 4), (5.0, 4)], ids=str
-)
-def test_puts_under_way_are_as_many_as_their_time_is_long(took_s: float, most: int) -> None:
-    assert PutPace(4).most == 4
-    assert pace_of(took_s).most == most
-    assert pace_of(took_s, limit=1).most == 1
+def test_of_a_store_that_is_near_no_burst_is_waited_for() -> None:
+    pace = pace_of(0.008)
+    pace.confirmed(80_000)
+    pace.begin(1.0, 10, 0)
+
+    assert pace.missing(1) == 0
+    assert pace.wait_s(1.0, 1, 1) == pytest.approx(0.002)
 
 
 def test_little_that_was_confirmed_is_not_waited_for() -> None:
-    pace = pace_of(0.02)
-    pace.begin(1.0, LEAST_BURST - 1)
+    pace = pace_of(0.02, size=LEAST_BURST - 1)
+    pace.begin(1.0, LEAST_BURST - 1, 0)
     pace.confirmed(LEAST_BURST - 1)
 
-    assert pace.missing == 0
-    assert pace.wait_s(1.0, 1) == pytest.approx(0.005)
-    assert pace.wait_s(1.005, 1) == 0.0
+    assert pace.missing(0) == 0
+    assert pace.wait_s(1.0, 1, 1) == pytest.approx(0.005)
+    assert pace.wait_s(1.005, 1, 1) == 0.0
 
 
 def test_a_burst_is_whole_with_seven_eighths_and_what_is_left_is_waited_for() -> None:
     pace = pace_of(0.02)
-    pace.begin(1.0, 80_000)
     pace.confirmed(80_000)
 
-    assert pace.missing == 70_000
-    assert pace.wait_s(2.0, 69_999) == pytest.approx(0.005)
-    assert pace.wait_s(2.004, 69_999) == pytest.approx(0.001)
-    assert pace.wait_s(2.004, 70_000) == 0.0
-    pace.begin(2.004, 70_000)
-    assert pace.missing == 10_000 * 7 // 8
+    assert pace.missing(3) == 70_000
+    assert pace.wait_s(2.0, 69_999, 3) == pytest.approx(0.005)
+    assert pace.wait_s(2.004, 69_999, 3) == pytest.approx(0.001)
+    assert pace.wait_s(2.004, 70_000, 3) == 0.0
+    pace.begin(2.004, 70_000, 3)
+    assert pace.missing(3) == 10_000 * 7 // 8
+
+
+def test_a_burst_is_divided_among_the_puts_that_may_begin() -> None:
+    pace = pace_of(0.02)
+    pace.confirmed(80_000)
+
+    assert [pace.missing(in_flight) for in_flight in range(4)] == [17_500, 23_333, 35_000, 70_000]
 
 
 def test_a_burst_that_did_not_come_whole_is_forgotten() -> None:
     pace = pace_of(30.0)
     pace.confirmed(80_000)
 
-    assert pace.wait_s(2.0, 1) == pytest.approx(LONGEST_DISTANCE_S)
-    assert pace.wait_s(2.0 + LONGEST_DISTANCE_S, 1) == 0.0
-    pace.begin(2.0 + LONGEST_DISTANCE_S, 1)
-    assert pace.missing == 0
+    assert pace.wait_s(2.0, 1, 3) == pytest.approx(LONGEST_DISTANCE_S)
+    assert pace.wait_s(2.0 + LONGEST_DISTANCE_S, 1, 3) == 0.0
+    pace.begin(2.0 + LONGEST_DISTANCE_S, 1, 3)
+    assert pace.missing(3) == 0

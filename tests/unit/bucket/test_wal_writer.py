@@ -219,15 +219,17 @@ def test_puts_are_spread_over_the_time_that_one_takes() -> None:
     run(main())
 
 
-BURST = [bytes(1000)] * 32
+BURST = [bytes(4000)] * 32
 """What a publisher sends again when it is confirmed."""
 
 
-async def publish_in_turns(owner: Owner, turns: int, *, last: int = 0) -> None:
-    """Let a publisher send BURST in four pieces, a millisecond apart, and again when it is confirmed; at the
-    end leave the `last` ones out."""
-    for turn in range(turns):
-        for piece in range(4 - (last if turn == turns - 1 else 0)):
+async def publish_in_turns(owner: Owner, turns: int, *, pieces: int) -> None:
+    """Let a publisher send BURST again each time that it is confirmed, a quarter each millisecond; so many
+    pieces of four, 0: all at once."""
+    for _ in range(turns):
+        if not pieces:
+            owner.record(*BURST)
+        for piece in range(pieces):
             owner.record(*BURST[piece * 8 : piece * 8 + 8])
             await asyncio.sleep(0.001)
         await owner.writer.drain()
@@ -235,10 +237,10 @@ async def publish_in_turns(owner: Owner, turns: int, *, last: int = 0) -> None:
 
 def test_what_is_sent_again_as_a_burst_is_one_put() -> None:
     async def main() -> None:
-        owner = Owner(Bucket(log_until(16), slow), puts_per_second=1e6)
-        await publish_in_turns(owner, 1)
+        owner = Owner(Bucket(log_until(16), slow), puts_in_flight=1, puts_per_second=1e6)
+        await publish_in_turns(owner, 10, pieces=0)
         before, since = owner.writer.puts, owner.loop.time()
-        await publish_in_turns(owner, 20)
+        await publish_in_turns(owner, 20, pieces=4)
         assert owner.writer.puts - before == 20
         assert owner.loop.time() - since == pytest.approx(20 * 0.023, abs=0.01), "no longer than it must"
 
@@ -247,36 +249,12 @@ def test_what_is_sent_again_as_a_burst_is_one_put() -> None:
 
 def test_the_rest_of_a_burst_that_does_not_come_is_waited_for_a_little() -> None:
     async def main() -> None:
-        owner = Owner(Bucket(log_until(16), slow), puts_per_second=1e6)
-        await publish_in_turns(owner, 30)
-        since = owner.loop.time()
-        await publish_in_turns(owner, 1, last=2)
-        assert owner.loop.time() - since == pytest.approx(0.02 / 4 + 0.02, abs=0.002)
-        since = owner.loop.time()
-        owner.record(b"x")
-        await owner.writer.drain()
-        assert owner.loop.time() - since <= 0.02 / 4 + 0.02 + 0.001
-        since = owner.loop.time()
-        owner.record(b"x")
-        await owner.writer.drain()
-        assert owner.loop.time() - since == pytest.approx(0.02), "nobody is waited for any more"
-
-    run(main())
-
-
-def test_puts_that_take_little_are_fewer_at_once() -> None:
-    async def main() -> None:
-        owner = Owner(Bucket(log_until(16), of_puts(Fate(0.0025, 0.0025))), puts_per_second=1e6)
-        for _ in range(40):
-            owner.record(b"x")
-            await owner.writer.drain()
-        most = 0
-        for _ in range(100):
-            owner.record(bytes(100))
-            await asyncio.sleep(0.0005)
-            most = max(most, owner.writer.in_flight)
-        assert most == 2
-        await owner.writer.drain()
+        owner = Owner(Bucket(log_until(16), slow), puts_in_flight=1, puts_per_second=1e6)
+        await publish_in_turns(owner, 10, pieces=0)
+        for pieces, wait in ((2, 0.005), (1, 0.005), (1, 0.0)):
+            since = owner.loop.time()
+            await publish_in_turns(owner, 1, pieces=pieces)
+            assert owner.loop.time() - since == pytest.approx(wait + 0.02, abs=0.002)
 
     run(main())
 
