@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 SYSTEM = ("--user", "admin", "--password", "secret")
 
 
-def make_stream(cli: CommandLine, name: str) -> None:
-    config = json.dumps({"name": name, "subjects": [name.lower()]})
+def make_stream(cli: CommandLine, name: str, subject: str | None = None) -> None:
+    config = json.dumps({"name": name, "subjects": [subject or name.lower()]})
     assert "error" not in cli("request", f"$JS.API.STREAM.CREATE.{name}", config).ok().out
 
 
 def test_advisories_are_shown(cli: CommandLine) -> None:
-    with cli.started("events", "--json", "--filter", "ADVISED", "--count", "1") as running:
+    # Of the audit of the request, which has the name, too, either may come first.
+    with cli.started("events", "--json", "--filter", '"stream":"ADVISED"', "--count", "1") as running:
         running.wait_for("listening on $JS.EVENT.ADVISORY.>")
         make_stream(cli, "UNHEARD")
         make_stream(cli, "ADVISED")
@@ -25,6 +26,21 @@ def test_advisories_are_shown(cli: CommandLine) -> None:
     assert ran.code == 0
     assert ran.json_lines[0]["type"] == "io.nats.jetstream.advisory.v1.stream_action"
     assert (ran.json_lines[0]["stream"], ran.json_lines[0]["action"]) == ("ADVISED", "create")
+
+
+def test_events_that_a_stream_has_kept_come_first(cli: CommandLine) -> None:
+    refused = cli("events", "--since", "1h", "--for", "10ms", "--subjects", "kept.event")
+    assert refused.code == 4
+    assert "no stream keeps kept.event" in refused.err
+
+    make_stream(cli, "KEPT", "kept.event")
+    cli("pub", "kept.event", '{"type": "a.kept"}').ok()
+    flags = ("--since", "1h", "--subjects", "kept.event", "--count", "2")
+    with cli.started("events", "--json", *flags) as running:
+        running.wait_for("listening")
+        cli("pub", "kept.event", '{"type": "a.new"}').ok()
+        found = [line["type"] for line in running.end().json_lines]
+    assert found == ["a.kept", "a.new"]
 
 
 def test_connections_are_told_to_the_system_account(cli: CommandLine) -> None:

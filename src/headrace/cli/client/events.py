@@ -1,7 +1,7 @@
 """`headrace events`: what servers and JetStream tell of, as it happens.
 
-Here lives which subjects these are, and how an event is told in a line. Never lives here: messages of clients
-(`sub`), messages that are stored (`stream`).
+Here lives which subjects these are, those that a stream has kept, and how an event is told in a line. Never
+lives here: messages of clients (`sub`), other messages that are stored (`stream`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.outcomes import CommandError, ExitCode
+from headrace.client.api import JetStreamAssets
+from headrace.client.stored_messages import ReadableStream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from headrace.cli.call import Call
 
@@ -45,11 +47,19 @@ def events(call: Call) -> None:
     began = time.monotonic()
     limit_ns = getattr(options, "for")
     count = 0
+    kept = None if options.since is None else _KeptEvents(call, subjects)
     with call.reconnecting() as connection:
         for subject in subjects:
             connection.subscribe(subject)
         connection.flush(call.timeout)
         call.out.note(f"listening on {', '.join(subjects)}")
+        for subject, data in () if kept is None else kept.read(options.since):
+            if not _is_wanted(options.filter, subject, data):
+                continue
+            _print(call, subject, data)
+            count += 1
+            if options.count is not None and count >= options.count:
+                return
         while True:
             left = None if limit_ns is None else max(began + limit_ns / 1e9 - time.monotonic(), 0.0)
             batch = connection.receive(left)
@@ -59,10 +69,55 @@ def events(call: Call) -> None:
                 subject = raw.decode("utf-8", "backslashreplace")
                 if not _is_wanted(options.filter, subject, data):
                     continue
+                if kept is not None and kept.has_told(subject, bytes(data)):
+                    continue
                 _print(call, subject, bytes(data))
                 count += 1
                 if options.count is not None and count >= options.count:
                     return
+
+
+class _KeptEvents:
+    """The events that streams have kept. Made before events are listened to, read once they are: what comes
+    in between is in both, and is told once.
+
+    Raises: CommandError if no stream has one of the subjects; ClientError.
+    """
+
+    def __init__(self, call: Call, subjects: list[str]) -> None:
+        self._call = call
+        self._places: list[tuple[str, str, int]] = []
+        """Subject, stream, and its last sequence at that time."""
+        self._told: set[tuple[str, bytes]] = set()
+        with call.connected() as connection:
+            assets = JetStreamAssets(call.api(connection))
+            for subject in subjects:
+                name = next(assets.stream_names(subject), None)
+                if name is None:
+                    raise CommandError(
+                        f"no stream keeps {subject}: make one (headrace stream add EVENTS --subjects "
+                        f"'{subject}'), and what comes then is kept",
+                        ExitCode.NOT_THERE,
+                    )
+                self._places.append((subject, name, ReadableStream(assets, name).last_sequence))
+
+    def read(self, since_ns: int) -> Iterator[tuple[str, bytes]]:
+        """Yield subjects and bodies from a time on, in ns since 1970 UTC, of one stream after the other."""
+        with self._call.connected() as connection:
+            assets = JetStreamAssets(self._call.api(connection))
+            for subject, name, last in self._places:
+                for message in ReadableStream(assets, name).forward(since_ns=since_ns, subject=subject):
+                    data = bytes(message.data)
+                    if message.sequence > last:
+                        self._told.add((message.subject, data))
+                    yield message.subject, data
+
+    def has_told(self, subject: str, data: bytes) -> bool:
+        """Return whether an event that comes now was read already."""
+        if (subject, data) not in self._told:
+            return False
+        self._told.remove((subject, data))
+        return True
 
 
 def _subjects(call: Call) -> list[str]:

@@ -11,7 +11,8 @@ ROWS: Final = (
         words=("events",),
         summary="Show what servers and JetStream tell of",
         description="Advisories of JetStream, if no flag says otherwise. Events of servers and accounts take "
-        "a user of the system account. Goes on until it is interrupted, through outages of the server.",
+        "a user of the system account. Goes on until it is interrupted, through outages of the server. "
+        "--since takes a stream of these subjects: servers keep no events by themselves.",
         run="events:events",
         flags=(
             WordFlag(("--all",), "all of these", nats_names=("-a",)),
@@ -24,6 +25,9 @@ ROWS: Final = (
             WordFlag(("--account-events", "--connections"), "connections that come and go"),
             WordFlag(("--subjects",), "this subject, too", ValueKind.SUBJECT, repeated=True),
             WordFlag(("--filter",), "events with this text", ValueKind.TEXT),
+            WordFlag(
+                ("--since",), "those that a stream has kept since then, before what comes", ValueKind.SINCE
+            ),
             WordFlag(("--short",), "one line an event"),
             WordFlag(("--count",), "end after so many", ValueKind.NUMBER),
             WordFlag(("--for",), "end after this time", ValueKind.DURATION),
