@@ -398,7 +398,7 @@ class BucketBacklog:
         return 0
 
     def watch(self, size: int) -> None:
-        """Do nothing: there are never so many bytes."""
+        """Do nothing: as `pending_bytes` says, nobody waits for a burst to be whole."""
 
     def take(self, most_bytes: int) -> TakenRecords | None:
         """Take records for one object, about so many bytes; None: there are none, or they wait for others.

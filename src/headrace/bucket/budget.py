@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 LEAST_BURST: Final = 16 << 10
-"""Bytes of a put from which on it waits for a burst to be whole."""
+"""Bytes that puts have to have lately for the next one to wait for a burst: smaller ones do not wait."""
 LEAST_TIME_S: Final = 0.01
-"""The time of a put from which on the next one does so."""
+"""Seconds that puts have to take lately for the next one to wait for a burst: quicker ones do not wait."""
+WHOLE: Final = 7 / 8
+"""The part of the expected bytes with which a burst counts as whole."""
+PATIENCE: Final = 1 / 4
+"""The part of a put's time for which the rest of a burst is waited for, at most."""
+_LATELY: Final = 8
+"""Puts over which their times and sizes are averaged, about."""
 LONGEST_DISTANCE_S: Final = 0.05
 """The longest time from one put to the next: a put that failed takes long."""
 PAYBACK: Final = 8
@@ -99,18 +105,18 @@ class PutPace:
         """
         if self._size < LEAST_BURST or self._took_s < LEAST_TIME_S:
             return 0
-        return self._expected * 7 // (8 * max(self.most - in_flight, 1))
+        return int(self._expected * WHOLE / max(self.most - in_flight, 1))
 
     def begin(self, now: float, size: int, in_flight: int) -> None:
         """Take note of a put that begins, with so many bytes of those that waited, beside so many."""
         was_whole = size >= self.missing(in_flight)
         self._begun_at, self._since = now, None
-        self._size += (size - self._size) / 8
+        self._size += (size - self._size) / _LATELY
         self._expected = max(self._expected - size, 0) if was_whole else 0
 
     def end(self, took_s: float) -> None:
         """Take note of the time that a put took."""
-        self._took_s += (took_s - self._took_s) / (8 if self._took_s else 1)
+        self._took_s += (took_s - self._took_s) / (_LATELY if self._took_s else 1)
 
     def confirmed(self, size: int) -> None:
         """Take note that those who sent so many bytes are told that they are in the bucket."""
@@ -125,7 +131,7 @@ class PutPace:
                 return 0.0
             if self._since is None:
                 self._since = now
-            wait = self._since + min(self._took_s / 4, LONGEST_DISTANCE_S) - now
+            wait = self._since + min(self._took_s * PATIENCE, LONGEST_DISTANCE_S) - now
         else:
             wait = self._begun_at + min(self._took_s / self.most, LONGEST_DISTANCE_S) - now
         return wait if wait > _LEAST_WAIT_S else 0.0

@@ -76,8 +76,8 @@ class Inheritance:
         self._has_named = True
         if found:
             self._log.warning(
-                "Shard %s: what was acknowledged here and lost to another server's future is kept in %s; "
-                "nothing reads it: remove it when nobody needs it",
+                "Shard %s: another server took over without these acknowledged changes, kept in %s; "
+                "no program reads them: remove the folders when nobody needs them",
                 self._place.keys.shard,
                 ", ".join(map(str, found)),
             )

@@ -1,7 +1,7 @@
 """The write-ahead log's writer: an owner's changes, as objects, in order, several under way at once.
 
-A put begins at once if none is under way and no burst of messages is to come whole (`PutPace`). Up to
-`puts_in_flight` are under way; what comes meanwhile makes the next object. Commits are told in the order of
+Up to `puts_in_flight` puts are under way at once; when the next one begins is `PutPace`'s. What comes
+meanwhile makes the next object. Commits are told in the order of
 numbers. Never lives here: what changes are, how an owner becomes one (`claim`), what happens when it is one
 no more.
 """
