@@ -91,6 +91,8 @@ class ChangeWriter(ChangeCounts):
         self._is_in_memory = is_in_memory
         self.most_growth = self._growth_after(0)
         self._retrying = False
+        self._syncs_fail = False
+        """True from a sync that failed, which is logged, to the next one that does not."""
 
     def add(self, change: bytes) -> None:
         self.entries.append(change)
@@ -157,11 +159,16 @@ class ChangeWriter(ChangeCounts):
         def committed(error: StorageError | None) -> None:
             if error is None:
                 self.synced = max(self.synced, appended)
-            else:
-                self._note.error("state could not be synced: %s", error)
+            self._note_sync(error)
             _tell(waiters, error)
 
         self._turns.commit(self.log, committed)
+
+    def _note_sync(self, error: StorageError | None) -> None:
+        """Log the first of syncs that fail one after the other: each that follows has the same reason."""
+        if error is not None and not self._syncs_fail:
+            self._note.error("state could not be synced: %s", error)
+        self._syncs_fail = error is not None
 
     def failed(self, error: LogError, waiters: list[Waiter]) -> None:
         self.snapshot_due = True
@@ -194,8 +201,8 @@ class ChangeWriter(ChangeCounts):
         self._turns.commit(log, lambda error: self._replaced(log, first, error))
 
     def _replaced(self, log: MessageLog, first: int, error: StorageError | None) -> None:
+        self._note_sync(error)
         if error is not None:
-            self._note.error("state could not be synced: %s", error)
             return
         try:
             if not self._syncs_at_once:

@@ -6,15 +6,16 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from stan_harness import World
+from stan_harness import HeldCommitter, World
 
 from headrace import change_log
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.messages import StoredMessages
+from headrace.errors import StorageError
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Limits, NewMessage, Page, StoredMessage
 from headrace.log.store import MemoryStore
-from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState
+from headrace.protocol.stan import ClientInfo, ConnectRequest, MsgProto, ServerInfo, SubState
 from headrace.streaming import state
 from headrace.streaming.state import (
     STATE_LOG,
@@ -349,3 +350,19 @@ def _random_step(world: World, dice: random.Random, number: int) -> None:
             world.disconnect(client)
         case _:
             world.advance(dice.choice([0.1, 31]))
+
+
+def test_syncs_that_fail_one_after_the_other_are_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committer = HeldCommitter()
+    world = World(committer=committer)
+    said = []
+    for number, error in enumerate([None, "disk", "disk", "disk", None, "disk"]):
+        connecting = ConnectRequest(b"c%d" % number, b"hb").encode()
+        world.send(b"_STAN.discover.test-cluster", connecting, b"connected")
+        world.settle()
+        committer.commit(None if error is None else StorageError(error))
+        said.append(sum("state could not be synced" in record.message for record in caplog.records))
+
+    assert said == [0, 1, 1, 1, 1, 2]
