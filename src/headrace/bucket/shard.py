@@ -430,8 +430,10 @@ class Shard:
         first = FirstBytes(replica.tree, replica.cache, place.directory, term.files, place.cipher)
         bringing: asyncio.Future[None] = asyncio.ensure_future(place.offload(first.bring))
         ended = self._loop.create_task(term.ended())
-        await asyncio.wait((bringing, ended), return_when=asyncio.FIRST_COMPLETED)
-        ended.cancel()
+        try:
+            await asyncio.wait((bringing, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
         if not bringing.cancel():
             bringing.result()
 

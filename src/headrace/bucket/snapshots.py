@@ -234,26 +234,7 @@ class Snapshotter:
 
     async def _store_all(self, cut: _Cut) -> dict[int, list[FileExtent]]:
         """Copy what is to be stored into segment objects; return the extents of each file, ascending."""
-        waiting = grouped(cut.spans)
-        stored: dict[int, list[FileExtent]] = {}
-        failures: list[BaseException] = []
-
-        async def work() -> None:
-            for group in waiting:
-                if failures:
-                    return
-                try:
-                    for file, extent in await self._store_group(group, cut):
-                        stored.setdefault(file, []).append(extent)
-                except (StoreError, BucketError, OSError) as error:
-                    failures.append(error)
-
-        await asyncio.gather(*(work() for _ in range(UPLOADS)))
-        if failures:
-            raise failures[0]
-        for extents in stored.values():
-            extents.sort(key=lambda extent: extent.start)
-        return stored
+        return await stored_groups(grouped(cut.spans), lambda group: self._store_group(group, cut), UPLOADS)
 
     async def _store_group(self, group: list[FileSpan], cut: _Cut) -> list[tuple[int, FileExtent]]:
         """Put one object; return its extents. Spans of files that are gone are left out."""
@@ -336,6 +317,37 @@ class _Cut(Struct, frozen=True):
     entries: list[FileEntry]
     next_id: int
     fences: tuple[int, ...]
+
+
+async def stored_groups(
+    groups: Iterator[list[FileSpan]],
+    store: Callable[[list[FileSpan]], Awaitable[list[tuple[int, FileExtent]]]],
+    at_once: int,
+) -> dict[int, list[FileExtent]]:
+    """Store groups of spans, so many at once; return the extents of each file, ascending.
+
+    `store`: puts the object of a group, and returns the files and extents that are in it. Raises: what it
+    raises first of StoreError, BucketError, OSError; then no further group is begun.
+    """
+    stored: dict[int, list[FileExtent]] = {}
+    failures: list[BaseException] = []
+
+    async def work() -> None:
+        for group in groups:
+            if failures:
+                return
+            try:
+                for file, extent in await store(group):
+                    stored.setdefault(file, []).append(extent)
+            except (StoreError, BucketError, OSError) as error:
+                failures.append(error)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+    if failures:
+        raise failures[0]
+    for extents in stored.values():
+        extents.sort(key=lambda extent: extent.start)
+    return stored
 
 
 class LocalFiles:

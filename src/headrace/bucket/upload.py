@@ -12,7 +12,6 @@ Never lives here: where a store's directory is, what is in its files, the flags 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,13 +24,13 @@ from headrace.bucket.follower import Point, WalFollower
 from headrace.bucket.identity import check_identity
 from headrace.bucket.keys import MILESTONE
 from headrace.bucket.manifest import Manifest
-from headrace.bucket.snapshots import LocalFiles, in_thread, newest_snapshot, packed
+from headrace.bucket.snapshots import LocalFiles, in_thread, newest_snapshot, packed, stored_groups
 from headrace.bucket.tree import FileEntry, Tree
 from headrace.bucket.uploads import FileSpan, grouped
 from headrace.bucket.wal_object import WRITER_BYTES, Kind, WalObject
 from headrace.errors import StorageError, StoreLocked
 from headrace.log.filesystem import FileMode, RealFileSystem, storage_errors
-from headrace.objects.errors import KeyExists, StoreError
+from headrace.objects.errors import KeyExists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,7 +121,7 @@ class _Upload:
         self._offload: Final = offload
         self._where: Final = f"shard {keys.shard} in {store.location}"
         self._tree: Final = Tree()
-        self._extents: Final[dict[int, list[FileExtent]]] = {}
+        self._extents: dict[int, list[FileExtent]] = {}
         self._bytes = self._done = self._sent = 0
 
     async def run(self, cluster: str) -> UploadedStore:
@@ -229,26 +228,13 @@ class _Upload:
             one.key.removeprefix(prefix): one.size
             async for one in self._store.list(self._keys.segments_prefix)
         }
-        waiting = grouped(FileSpan(one.id, 0, one.size) for one in self._tree.files.values())
+        groups = grouped(FileSpan(one.id, 0, one.size) for one in self._tree.files.values())
+        self._extents = await stored_groups(groups, lambda group: self._send(group, there), UPLOADS)
 
-        failures: list[BaseException] = []
-
-        async def work() -> None:
-            for group in waiting:
-                if failures:
-                    return
-                try:
-                    await self._send(group, there)
-                except (StoreError, BucketError, OSError) as error:
-                    failures.append(error)
-
-        await asyncio.gather(*(work() for _ in range(UPLOADS)))
-        if failures:
-            raise failures[0]
-        for extents in self._extents.values():
-            extents.sort(key=lambda extent: extent.start)
-
-    async def _send(self, group: list[FileSpan], there: dict[str, int | None]) -> None:
+    async def _send(
+        self, group: list[FileSpan], there: dict[str, int | None]
+    ) -> list[tuple[int, FileExtent]]:
+        """Put the object of a group, unless it is there; return what is in it."""
         local = LocalFiles(self._files, self._home, self._offload)
         handles = local.open([self._tree.files[span.file] for span in group])
         contents = await local.read(handles, group)
@@ -257,10 +243,9 @@ class _Upload:
         if there.get(name) != len(data):
             await self._store.put(self._keys.segment(name), data)
             self._sent += len(data)
-        for file, extent in extents:
-            self._extents.setdefault(file, []).append(extent)
         self._done += len(data)
         self._told(self._done, self._bytes)
+        return extents
 
 
 class _Shard:
