@@ -77,13 +77,17 @@ def _cold_start(node: Node) -> ColdStart:
     """Stop a server, remove its disk, start it, ask for the first message."""
     node.stop()
     node.forget()
+    return ColdStart(first_message_s(node), node.downloaded())
+
+
+def first_message_s(node: Node) -> float:
+    """Start a server; return the seconds until it gives its first message. Raises: BenchError."""
     began = time.perf_counter()
     node.start()
     node.await_port()
     with Client(node.port) as client:
         client.get_first()
-    taken = time.perf_counter() - began
-    return ColdStart(taken, node.downloaded())
+    return time.perf_counter() - began
 
 
 def store_bandwidth(stores: BucketStores) -> float:

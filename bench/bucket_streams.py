@@ -5,12 +5,11 @@ A store far away makes what is asked for one after the other dear: the time is t
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from bench.bucket_cluster import NO_BUDGET, await_true, running
+from bench.bucket_cold import first_message_s
 from bench.bucket_findings import Finding
-from bench.bucket_load import Client
 from bench.stores import STREAM, payload
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -38,12 +37,7 @@ def streams(store: BenchStore, options: argparse.Namespace) -> list[Finding]:
         cluster.await_rest()
         node.kill()
         node.forget()
-        began = time.perf_counter()
-        node.start()
-        node.await_port()
-        with Client(node.port) as client:
-            client.get_first()
-        taken = time.perf_counter() - began
+        taken = first_message_s(node)
         asked = node.requests()
     return [streams_finding(count, taken, store.latency_ms, asked.total(), asked["get"])]
 

@@ -16,9 +16,10 @@ from typing import Final
 from headrace.errors import HeadraceError
 from headrace.protocol.nkeys import KeyKind, has_checksum, with_checksum
 
+PRIVATE_BYTES: Final = 32
+"""Bytes of a private key of any kind."""
 _SEED: Final = re.compile(r"\bS[A-Z2-7]{57}\b")
 _SEED_KIND: Final = 18 << 3
-_KEY_BYTES: Final = 32
 
 
 class SeedError(HeadraceError):
@@ -32,8 +33,8 @@ def is_seed(text: str) -> bool:
 
 def encode_seed(kind: KeyKind, private: bytes) -> str:
     """Return the text form of 32 private bytes. Raises: ValueError for another length."""
-    if len(private) != _KEY_BYTES:
-        raise ValueError(f"a private key has {_KEY_BYTES} bytes, not {len(private)}")
+    if len(private) != PRIVATE_BYTES:
+        raise ValueError(f"a private key has {PRIVATE_BYTES} bytes, not {len(private)}")
     body = bytes([_SEED_KIND | kind >> 5, (kind & 31) << 3]) + private
     return base64.b32encode(with_checksum(body)).decode().rstrip("=")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.client.key_files import read_secret, write_secret
+from headrace.cli.client.key_files import read_secret, read_user_private, write_secret
 from headrace.cli.client.token_claims import claims_in, claims_summary
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.protocol.jwt.decoding import JWTError, decode_user, undecorated
 from headrace.protocol.jwt.rules import user_issues
 from headrace.protocol.keypairs import SigningKeyPair
 from headrace.protocol.nkeys import KeyKind
-from headrace.protocol.seeds import SeedError, decode_seed, encode_seed, seed_in
+from headrace.protocol.seeds import SeedError, decode_seed, encode_seed
 from headrace.protocol.user_seeds import credentials_text, read_credentials
 
 if TYPE_CHECKING:
@@ -35,14 +35,12 @@ def make(call: Call) -> None:
         raise CommandError("token and seed cannot both be standard input", ExitCode.WRONG_USE)
     token = undecorated(read_secret(call, options.jwt))
     claims = decode_user(token)
-    kind, private = decode_seed(seed_in(read_secret(call, options.seed)), options.seed)
-    if kind is not KeyKind.USER:
-        raise CommandError(f"{options.seed} is not the seed of a user", ExitCode.WRONG_USE)
-    public = SigningKeyPair(kind, private).public
+    private = read_user_private(call, options.seed)
+    public = SigningKeyPair(KeyKind.USER, private).public
     if public != claims.subject:
         text = f"the token is for {claims.subject}, and the seed for {public}"
         raise CommandError(text, ExitCode.WRONG_USE)
-    write_secret(options.output, credentials_text(token, encode_seed(kind, private)).encode())
+    write_secret(options.output, credentials_text(token, encode_seed(KeyKind.USER, private)).encode())
     found = {"file": options.output, **claims_summary(claims_in(token, options.jwt))}
     call.out.document(found, lambda: call.out.line(f"written to {options.output}"), quiet=options.output)
 

@@ -6,7 +6,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.client.key_files import read_secret, read_signing_pair, write_secret
+from headrace.cli.client.key_files import read_signing_pair, read_user_private, write_secret
 from headrace.cli.client.token_claims import claims_in, claims_summary
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.protocol.jwt.claims import (
@@ -21,7 +21,7 @@ from headrace.protocol.jwt.encoding import encode
 from headrace.protocol.jwt.rules import is_key, user_issues
 from headrace.protocol.keypairs import SigningKeyPair
 from headrace.protocol.nkeys import KeyKind
-from headrace.protocol.seeds import decode_seed, encode_seed, seed_in
+from headrace.protocol.seeds import PRIVATE_BYTES, encode_seed
 from headrace.protocol.user_seeds import credentials_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from headrace.cli.call import Call
 
-_PRIVATE_BYTES: Final = 32
 _SECOND_NS: Final = 1_000_000_000
 _OF_LIMITS: Final = (
     "allow_pub", "deny_pub", "allow_sub", "deny_sub", "allow_responses", "response_ttl", "subscriptions",
@@ -68,11 +67,8 @@ def _private(call: Call) -> bytes:
     """The private bytes of the user: of its seed, or fresh ones."""
     path = call.options.user_seed
     if path is None:
-        return secrets.token_bytes(_PRIVATE_BYTES)
-    kind, private = decode_seed(seed_in(read_secret(call, path)), path)
-    if kind is not KeyKind.USER:
-        raise CommandError(f"{path} is not the seed of a user", ExitCode.WRONG_USE)
-    return private
+        return secrets.token_bytes(PRIVATE_BYTES)
+    return read_user_private(call, path)
 
 
 def _path(options: argparse.Namespace) -> str:

@@ -58,6 +58,14 @@ def read_pair(call: Call, path: str) -> SigningKeyPair | CurveKeyPair:
     return pair_of(*decode_seed(seed_in(read_secret(call, path)), path))
 
 
+def read_user_private(call: Call, path: str) -> bytes:
+    """Return the 32 private bytes of the user's seed in a file. Raises: CommandError, SeedError."""
+    kind, private = decode_seed(seed_in(read_secret(call, path)), path)
+    if kind is not KeyKind.USER:
+        raise CommandError(f"{path} is not the seed of a user", ExitCode.WRONG_USE)
+    return private
+
+
 def read_signing_pair(call: Call, path: str, kind: KeyKind | None = None) -> SigningKeyPair:
     """Return the pair of the seed in a file, of this kind if one is said. Raises: CommandError, SeedError."""
     pair = read_pair(call, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import sys
 from base64 import b64decode, b64encode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.cli.client.key_files import (
     STANDARD_INPUT,
@@ -24,18 +24,16 @@ from headrace.cli.client.key_files import (
 from headrace.cli.outcomes import CommandError, ExitCode
 from headrace.protocol.keypairs import SEALED_MARK, SealError
 from headrace.protocol.nkeys import KeyKind, NKeyError, decode_public, verify_signature
-from headrace.protocol.seeds import encode_seed
+from headrace.protocol.seeds import PRIVATE_BYTES, encode_seed
 
 if TYPE_CHECKING:
     from headrace.cli.call import Call
-
-_PRIVATE_BYTES: Final = 32
 
 
 def generate(call: Call) -> None:
     """Make a key. Raises: CommandError if its file is there."""
     kind = KeyKind[call.options.kind.upper()]
-    private = secrets.token_bytes(_PRIVATE_BYTES)
+    private = secrets.token_bytes(PRIVATE_BYTES)
     public, seed = pair_of(kind, private).public, encode_seed(kind, private)
     found = {"kind": kind.name.lower(), "public": public}
     path = call.options.output
@@ -93,9 +91,7 @@ def seal(call: Call) -> None:
     sealed = pair.seal(read_bytes(options.file), recipient)
     found: dict[str, object] = {"sender": pair.public, "recipient": recipient, "size_bytes": len(sealed)}
     if options.output is not None:
-        write_secret(options.output, sealed)
-        found["file"] = options.output
-        call.out.document(found, lambda: call.out.line(f"written to {options.output}"), quiet=options.output)
+        _write(call, found, sealed)
         return
     text = b64encode(sealed).decode()
     call.out.document({**found, "sealed": text}, lambda: call.out.line(text), quiet=text)
@@ -113,9 +109,7 @@ def open_sealed(call: Call) -> None:
         raise CommandError(str(error), ExitCode.WRONG) from None
     found: dict[str, object] = {"sender": sender, "recipient": pair.public, "size_bytes": len(data)}
     if options.output is not None:
-        write_secret(options.output, data)
-        found["file"] = options.output
-        call.out.document(found, lambda: call.out.line(f"written to {options.output}"), quiet=options.output)
+        _write(call, found, data)
         return
     from headrace.cli.json_keys import body_document
 
@@ -127,6 +121,13 @@ def open_sealed(call: Call) -> None:
         {**found, **body_document(data)},
         lambda: call.out.body(data, raw=is_raw, end=b"" if is_raw else b"\n"),
     )
+
+
+def _write(call: Call, found: dict[str, object], data: bytes) -> None:
+    """Write the file of `--output`, and say what it is. Raises: CommandError."""
+    path = call.options.output
+    write_secret(path, data)
+    call.out.document({**found, "file": path}, lambda: call.out.line(f"written to {path}"), quiet=path)
 
 
 def _sealed_bytes(data: bytes) -> bytes:
