@@ -148,7 +148,10 @@ class SystemSource:
     scope: Final = "system"
 
     def __init__(self, connection: Connection, *, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Ask over a connection. Raises: ServerSourceError if its user is not one of the system account."""
+        """Ask over a connection.
+
+        Raises: ServerSourceError if its user is not one of the system account; ClientTimeoutError.
+        """
         self.connection = connection
         self.timeout = timeout
         facts = connection.server_info
@@ -222,14 +225,22 @@ class SystemSource:
         return [{"server": name, "error": NO_ANSWER} for name in absent]
 
     def _neighbours(self, server_id: str, *, first: bool = False) -> dict[str, str]:
-        """Names by ids of the servers that a server has routes to. Raises: ServerSourceError if `first`."""
+        """Names by ids of the servers that a server has routes to.
+
+        Raises, if `first`: ServerSourceError; ClientTimeoutError, since a server that is silent would not be
+        missed then.
+        """
         try:
             routes = ask_one(self.connection, f"$SYS.REQ.SERVER.{server_id}.ROUTEZ", timeout=self.timeout)
         except NoRespondersError as error:
             if first:
                 raise ServerSourceError("only a user of the system account may ask servers") from error
             return {}
-        except (SystemRequestError, ClientTimeoutError):
+        except ClientTimeoutError:
+            if first:
+                raise
+            return {}
+        except SystemRequestError:
             return {}
         return {
             str(route["remote_id"]): str(route.get("remote_name") or route["remote_id"])
