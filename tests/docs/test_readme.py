@@ -65,6 +65,7 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
         reader.read(text)
 
 
+@in_turn("ten tasks")
 def test_ten_tasks_are_done_with_the_go_server_too(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "ten-tasks.md").read_text(encoding="utf-8")
     with Reader(tmp_path) as reader:

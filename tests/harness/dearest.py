@@ -31,6 +31,7 @@ DEAREST: Final = (
     "open logs",
     "signals",
     "tables",
+    "ten tasks",
 )
 """What each is about."""
 
