@@ -230,10 +230,11 @@ def _said(play: Play, sid: int) -> None:
     """Everything that was answered before what is published now.
 
     Of messages that are stored together, here those of fast ingest are answered last: hence a second one.
+    Sorted by their reply subjects: what a disk keeps waiting is answered behind what is refused after it.
     """
     play.publish("s.end")
     play.publish("s.end")
-    for message in play.wire.taken(sid):
+    for message in sorted(play.wire.taken(sid), key=lambda message: message.subject):
         play.say("got", shown(message))
 
 
@@ -269,10 +270,7 @@ def _fast_at_once(messages: list[Sent], mode: str, flow: int) -> Callable[[Play]
             for place, (number, operation, fields) in enumerate(messages):
                 reply = f"in.fast.{place}.u.{flow}.{mode}.{number}.{operation}.$FI"
                 play.wire.publish("s.a", str(number), fields or None, reply)
-        play.publish("s.end")
-        play.publish("s.end")
-        for message in sorted(play.wire.taken(sid), key=lambda message: message.subject):
-            play.say("got", shown(message))
+        _said(play, sid)
         play.read()
 
     return act
