@@ -1,0 +1,174 @@
+/**
+ * The figures of the servers and of an account over the time that a tab is open, asked for every two seconds: what
+ * the overview draws, and what pages need of "all servers". One for a console, whatever page is shown.
+ */
+
+import { accountInfo } from "../nats/jetstream.js";
+import { accountStatistics, serverStatistics } from "../nats/system.js";
+import { OFTEN, poll } from "./poll.js";
+import { Rates, Series } from "./series.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("../nats/link.js").Link} Link */
+/** @typedef {import("../nats/system.js").ServerIdentity} ServerIdentity */
+/** @typedef {import("../nats/system.js").ServerStats} ServerStats */
+/** @typedef {{ server: ServerIdentity, stats: ServerStats, seen: number }} KnownServer */
+
+/** What is drawn over time, of all servers together and of each. */
+export const FIGURES = ["msgs_in", "msgs_out", "bytes_in", "bytes_out", "connections", "storage"];
+/** A server that did not answer for so long is told to be silent, in ms. */
+export const SILENT_MS = 6_000;
+/** A server that is gone so long is forgotten, in ms. */
+const FORGOTTEN_MS = 10 * 60_000;
+
+/** Events: "change" after each answer, "failed" with the error as detail. */
+export class Watch extends EventTarget {
+  /** @param {App} app */
+  constructor(app) {
+    super();
+    app.addEventListener("links", () => this.#follow(app));
+    this.#follow(app);
+  }
+
+  /** All servers that answered lately, by id. @type {Map<string, KnownServer>} */
+  servers = new Map();
+  all = new Series(FIGURES);
+  /** @type {Map<string, Series>} */
+  ofServer = new Map();
+  account = new Series(FIGURES);
+  /** @type {import("../nats/jetstream.js").AccountInfo | null} */
+  jetstream = null;
+  /** Slow consumers since the tab was opened, with their times in ms. @type {{ time: number, count: number }[]} */
+  slow = [];
+
+  #rates = new Rates();
+  /** @type {Map<string, number>} */
+  #slowBefore = new Map();
+  /** @type {Link | null} */
+  #operator = null;
+  /** @type {Link | null} */
+  #link = null;
+  #operatorEnd = new AbortController();
+  #linkEnd = new AbortController();
+
+  /** The servers by name, those that are silent too. */
+  get byName() {
+    return [...this.servers.values()].sort((a, b) => a.server.name.localeCompare(b.server.name));
+  }
+
+  /** @param {App} app */
+  #follow(app) {
+    if (app.operator !== this.#operator) {
+      this.#operatorEnd.abort();
+      this.#operatorEnd = new AbortController();
+      this.#operator = app.operator;
+      this.servers.clear();
+      if (this.#operator) this.#watchServers(this.#operator, this.#operatorEnd.signal);
+    }
+    if (app.account !== this.#link) {
+      this.#linkEnd.abort();
+      this.#linkEnd = new AbortController();
+      this.#link = app.account;
+      this.account = new Series(FIGURES);
+      this.jetstream = null;
+      if (this.#link) this.#watchAccount(this.#link, this.#linkEnd.signal);
+    }
+  }
+
+  /**
+   * @param {Link} link
+   * @param {AbortSignal} signal
+   */
+  #watchServers(link, signal) {
+    poll({
+      every: OFTEN,
+      signal,
+      ask: () => serverStatistics(link, this.servers.size),
+      show: (answers) => this.#takeServers(answers),
+      failed: (error) => this.dispatchEvent(new CustomEvent("failed", { detail: error })),
+    });
+  }
+
+  /** @param {{ server: ServerIdentity, statsz: ServerStats }[]} answers */
+  #takeServers(answers) {
+    const now = Date.now();
+    const sums = /** @type {Record<string, number>} */ ({});
+    let isWhole = answers.length > 0;
+    for (const { server, statsz } of answers) {
+      this.servers.set(server.id, { server, stats: statsz, seen: now });
+      this.#takeSlow(server.id, statsz.slow_consumers, now);
+      const figures = this.#figuresOf(server.id, now / 1000, statsz);
+      if (!figures) isWhole = false;
+      else {
+        const series = this.ofServer.get(server.id) ?? new Series(FIGURES);
+        this.ofServer.set(server.id, series);
+        series.add(now / 1000, figures);
+        for (const name of FIGURES) sums[name] = (sums[name] ?? 0) + figures[name];
+      }
+    }
+    for (const [id, known] of this.servers) if (now - known.seen > FORGOTTEN_MS) this.servers.delete(id);
+    if (isWhole) this.all.add(now / 1000, sums);
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /**
+   * @param {string} id
+   * @param {number} time
+   * @param {ServerStats} stats
+   * @returns {Record<string, number> | null}
+   */
+  #figuresOf(id, time, stats) {
+    const rates = this.#rates.of(id, time, {
+      msgs_in: stats.received.msgs, msgs_out: stats.sent.msgs, bytes_in: stats.received.bytes, bytes_out: stats.sent.bytes,
+    });
+    return rates && { ...rates, connections: stats.connections, storage: stats.jetstream?.stats?.storage ?? 0 };
+  }
+
+  /**
+   * @param {string} id
+   * @param {number} count
+   * @param {number} now
+   */
+  #takeSlow(id, count, now) {
+    const before = this.#slowBefore.get(id);
+    if (before !== undefined && count > before) this.slow.push({ time: now, count: count - before });
+    this.#slowBefore.set(id, count);
+  }
+
+  /**
+   * @param {Link} link
+   * @param {AbortSignal} signal
+   */
+  #watchAccount(link, signal) {
+    poll({
+      every: OFTEN,
+      signal,
+      ask: async () => /** @type {const} */ ([await accountStatistics(link), await orNull(accountInfo(link))]),
+      show: ([statistics, jetstream]) => {
+        this.jetstream = jetstream;
+        const now = Date.now() / 1000;
+        const sum = (/** @type {(one: import("../nats/system.js").AccountStats) => number} */ value) => statistics.reduce((total, one) => total + value(one), 0);
+        const rates = this.#rates.of("account", now, {
+          msgs_in: sum((one) => one.received.msgs), msgs_out: sum((one) => one.sent.msgs), bytes_in: sum((one) => one.received.bytes), bytes_out: sum((one) => one.sent.bytes),
+        });
+        if (rates) this.account.add(now, { ...rates, connections: sum((one) => one.conns), storage: jetstream?.storage ?? 0 });
+        this.dispatchEvent(new Event("change"));
+      },
+      failed: (error) => this.dispatchEvent(new CustomEvent("failed", { detail: error })),
+    });
+  }
+}
+
+/**
+ * An account without JetStream, or a user without the right to ask, has no figures of it.
+ * @template T
+ * @param {Promise<T>} answer
+ * @returns {Promise<T | null>}
+ */
+async function orNull(answer) {
+  try {
+    return await answer;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,376 @@
+/**
+ * One connection to the servers, of one login: requests with answers of one or many, subscriptions, what changes in
+ * its state. Pages use nothing of nats-core but through here.
+ * Never here: what is asked (jetstream.js, system.js), how it looks.
+ */
+
+import { createInbox, headers, wsconnect } from "../vendor/nats-core.js";
+import { authenticators } from "./credentials.js";
+import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } from "./errors.js";
+
+/** @typedef {import("../vendor/nats-core.js").NatsConnection} NatsConnection */
+/** @typedef {import("../vendor/nats-core.js").Msg} Msg */
+/** @typedef {import("../vendor/nats-core.js").MsgHdrs} MsgHdrs */
+/** @typedef {import("./credentials.js").Login} Login */
+/** @typedef {"account" | "operator"} Role */
+/** @typedef {"connected" | "reconnecting" | "closed"} LinkState */
+/** @typedef {{ user: string, account: string, expires?: number, permissions?: Permissions }} UserInfo */
+/** @typedef {{ publish?: Rights, subscribe?: Rights, responses?: object }} Permissions */
+/** @typedef {{ allow?: string[], deny?: string[] }} Rights */
+/** @typedef {{ timeout?: number, headers?: Record<string, string> }} AskOptions timeout in milliseconds */
+
+const TIMEOUT = 5_000;
+/** Which header says that a request comes from a console, for logs and audit advisories. */
+const CONSOLE_HEADER = "Headrace-Console";
+
+export class Link extends EventTarget {
+  /**
+   * @param {NatsConnection} connection
+   * @param {Role} role
+   * @param {Login} login
+   * @param {string} tab a random id of this tab
+   */
+  constructor(connection, role, login, tab) {
+    super();
+    this.role = role;
+    this.login = login;
+    this.tab = tab;
+    /** @type {LinkState} */
+    this.state = "connected";
+    /** The time until which the next attempt to reconnect waits, in ms; 0 while connected. */
+    this.retryAt = 0;
+    this.reason = "";
+    /** @type {UserInfo} */
+    this.who = { user: "", account: "" };
+    this.#connection = connection;
+    this.#follow();
+  }
+
+  /** @type {NatsConnection} */
+  #connection;
+
+  /**
+   * Connect and sign in.
+   *
+   * Raises: nats-core's AuthorizationError, ConnectionError and the like, as they are.
+   *
+   * @param {{ url: string, login: Login, role: Role, tab: string }} options
+   */
+  static async open({ url, login, role, tab }) {
+    const connection = await wsconnect({
+      servers: [url],
+      authenticator: authenticators(login),
+      name: `headrace console (${role})`,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RECONNECT_MS,
+      reconnectJitter: 0,
+      ignoreClusterUpdates: true,
+      ignoreAuthErrorAbort: false,
+      timeout: 10_000,
+      pingInterval: 20_000,
+    });
+    const link = new Link(connection, role, login, tab);
+    await link.#learn();
+    return link;
+  }
+
+  get server() {
+    return /** @type {{ server_id: string, server_name: string, version: string, cluster?: string, max_payload: number, headers: boolean, jetstream?: boolean, domain?: string, git_commit?: string }} */ (
+      /** @type {unknown} */ (this.#connection.info ?? { max_payload: 1_048_576 })
+    );
+  }
+
+  get stats() {
+    return this.#connection.stats();
+  }
+
+  /** The version of Headrace, or "" where the server is another one. */
+  get headrace() {
+    return /^headrace-(.+)$/.exec(this.server.git_commit ?? "")?.[1] ?? "";
+  }
+
+  /** Who a request says it comes from. */
+  get sender() {
+    return `${this.who.user || "-"}/${this.tab}`;
+  }
+
+  /**
+   * Ask for one answer, with its headers.
+   *
+   * Raises: NoRight, NobodyThere, NoAnswer, NotConnected.
+   *
+   * @param {string} subject
+   * @param {Uint8Array | string} [body]
+   * @param {AskOptions} [options]
+   * @returns {Promise<Msg>}
+   */
+  async ask(subject, body = "", { timeout = TIMEOUT, headers: lines = {} } = {}) {
+    this.#check();
+    try {
+      return await this.#connection.request(subject, body, { timeout, headers: this.#headers(lines) });
+    } catch (error) {
+      throw translated(error, subject, timeout);
+    }
+  }
+
+  /**
+   * Ask for one answer in JSON. An answer with an `error` is raised as Refused.
+   *
+   * @template T
+   * @param {string} subject
+   * @param {unknown} [body]
+   * @param {AskOptions} [options]
+   * @returns {Promise<T>}
+   */
+  async askJson(subject, body, options) {
+    const answer = await this.ask(subject, body === undefined ? "" : JSON.stringify(body), options);
+    return /** @type {T} */ (checked(readJson(answer)));
+  }
+
+  /**
+   * Ask all servers; gives what came until none came for `quiet` ms, or until `expected` have answered.
+   *
+   * @template T
+   * @param {string} subject
+   * @param {unknown} [body]
+   * @param {{ quiet?: number, timeout?: number, expected?: number }} [options]
+   * @returns {Promise<T[]>}
+   */
+  async askAll(subject, body, { quiet = 300, timeout = TIMEOUT, expected = 0 } = {}) {
+    const found = /** @type {T[]} */ ([]);
+    await this.eachAnswer(subject, body === undefined ? "" : JSON.stringify(body), {
+      quiet, timeout, expected,
+      take: (message) => found.push(/** @type {T} */ (readJson(message))),
+    });
+    return found;
+  }
+
+  /**
+   * Give each answer of one request to `take`, until it says false, `expected` came, or none came for `quiet` ms.
+   *
+   * @param {string} subject
+   * @param {Uint8Array | string} body
+   * @param {{ take: (message: Msg) => unknown, quiet?: number, timeout?: number, expected?: number, headers?: Record<string, string>, signal?: AbortSignal }} options
+   * @returns {Promise<void>}
+   */
+  eachAnswer(subject, body, { take, quiet = 300, timeout = TIMEOUT, expected = 0, headers: lines = {}, signal }) {
+    this.#check();
+    return new Promise((resolve, reject) => {
+      let heard = 0;
+      let timer = setTimeout(() => end(heard ? null : new NoAnswer(subject, timeout)), timeout);
+      const inbox = createInbox();
+      /** @param {unknown} error */
+      const end = (error) => {
+        clearTimeout(timer);
+        subscription.unsubscribe();
+        this.removeEventListener("denied", denied);
+        signal?.removeEventListener("abort", stop);
+        if (error) reject(error);
+        else resolve();
+      };
+      const stop = () => end(null);
+      /** @param {Event} event */
+      const denied = (event) => {
+        const refusal = /** @type {CustomEvent<NoRight>} */ (event).detail;
+        if (refusal.subject === subject || refusal.subject === inbox) end(refusal);
+      };
+      const subscription = this.#connection.subscribe(inbox, {
+        callback: (error, message) => {
+          if (error) return end(translated(error, subject, timeout));
+          if (isNobody(message)) return end(new NobodyThere(subject));
+          heard += 1;
+          clearTimeout(timer);
+          timer = setTimeout(() => end(null), quiet);
+          try {
+            if (take(message) === false || heard === expected) end(null);
+          } catch (problem) {
+            end(problem);
+          }
+          return undefined;
+        },
+      });
+      this.addEventListener("denied", denied);
+      signal?.addEventListener("abort", stop);
+      this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(lines) });
+    });
+  }
+
+  /**
+   * Subscribe until the function that is given back is called, or the signal is aborted.
+   *
+   * @param {string} subject
+   * @param {(message: Msg) => void} take
+   * @param {{ queue?: string, signal?: AbortSignal, failed?: (error: unknown) => void }} [options]
+   * @returns {() => void}
+   */
+  listen(subject, take, { queue, signal, failed } = {}) {
+    this.#check();
+    const subscription = this.#connection.subscribe(subject, {
+      queue,
+      callback: (error, message) => {
+        if (error) failed?.(translated(error, subject, 0));
+        else take(message);
+      },
+    });
+    const stop = () => {
+      subscription.unsubscribe();
+      signal?.removeEventListener("abort", stop);
+    };
+    signal?.addEventListener("abort", stop);
+    return stop;
+  }
+
+  /**
+   * Publish; done when the server has it, so that a refusal is known.
+   *
+   * @param {string} subject
+   * @param {Uint8Array | string} body
+   * @param {{ reply?: string, headers?: MsgHdrs }} [options]
+   */
+  async publish(subject, body, options = {}) {
+    this.#check();
+    /** @type {NoRight | undefined} */
+    let refusal;
+    /** @param {Event} event */
+    const denied = (event) => {
+      const found = /** @type {CustomEvent<NoRight>} */ (event).detail;
+      if (found.subject === subject) refusal = found;
+    };
+    this.addEventListener("denied", denied);
+    try {
+      this.#connection.publish(subject, body, options);
+      await this.#connection.flush();
+    } catch (error) {
+      throw translated(error, subject, TIMEOUT);
+    } finally {
+      this.removeEventListener("denied", denied);
+    }
+    if (refusal) throw refusal;
+  }
+
+  /** The time to the server and back, in milliseconds. */
+  async roundTrip() {
+    this.#check();
+    return this.#connection.rtt();
+  }
+
+  newInbox() {
+    return createInbox();
+  }
+
+  async close() {
+    this.#become("closed", "");
+    await this.#connection.close();
+  }
+
+  #check() {
+    if (this.state === "closed" || this.#connection.isClosed()) throw new NotConnected(this.reason || "not connected");
+  }
+
+  /** @param {Record<string, string>} lines */
+  #headers(lines) {
+    const made = headers();
+    made.set(CONSOLE_HEADER, this.sender);
+    for (const [name, value] of Object.entries(lines)) made.set(name, value);
+    return made;
+  }
+
+  /** Ask the server who this is; a server without that request, or a user without the right, leaves it open. */
+  async #learn() {
+    try {
+      const answer = /** @type {{ data?: UserInfo }} */ (await this.askJson("$SYS.REQ.USER.INFO", undefined, { timeout: 2_000 }));
+      this.who = answer.data ?? this.who;
+    } catch (error) {
+      if (error instanceof NotConnected) throw error;
+      if (this.login.kind === "password") this.who = { user: this.login.user, account: "" };
+    }
+  }
+
+  /** Follow the states of the connection until it is closed. */
+  async #follow() {
+    for await (const status of this.#connection.status()) {
+      if (status.type === "disconnect" || status.type === "staleConnection") this.#become("reconnecting", "");
+      else if (status.type === "reconnecting") this.#become("reconnecting", this.reason);
+      else if (status.type === "reconnect") {
+        await this.#learn();
+        this.#become("connected", "");
+      } else if (status.type === "error") this.#failed(status.error);
+      else if (status.type === "slowConsumer") this.dispatchEvent(new Event("slow"));
+      else if (status.type === "ldm") this.dispatchEvent(new Event("lameduck"));
+    }
+    const reason = await this.#connection.closed();
+    this.#become("closed", reason instanceof Error ? reason.message : this.reason);
+  }
+
+  /** @param {unknown} error */
+  #failed(error) {
+    const known = translated(error, "", 0);
+    if (known instanceof NoRight) this.dispatchEvent(new CustomEvent("denied", { detail: known }));
+    else this.reason = known.message;
+  }
+
+  /**
+   * @param {LinkState} state
+   * @param {string} reason
+   */
+  #become(state, reason) {
+    if (this.state === "closed") return;
+    this.state = state;
+    this.reason = reason;
+    this.retryAt = state === "reconnecting" ? Date.now() + RECONNECT_MS : 0;
+    this.dispatchEvent(new Event("state"));
+  }
+}
+
+export const RECONNECT_MS = 2_000;
+
+/** @param {Msg} message */
+export function isNobody(message) {
+  return message.data.length === 0 && message.headers?.code === 503;
+}
+
+/**
+ * The JSON of an answer. Raises: StrangeAnswer.
+ * @param {Msg} message
+ * @returns {unknown}
+ */
+export function readJson(message) {
+  try {
+    return JSON.parse(new TextDecoder().decode(message.data));
+  } catch {
+    throw new StrangeAnswer(`the answer to "${message.subject}" is no JSON`);
+  }
+}
+
+/**
+ * Raises: Refused where an answer has an error.
+ * @param {unknown} answer
+ */
+function checked(answer) {
+  const said = /** @type {{ error?: { code?: number, err_code?: number, description?: string } | string } | null} */ (answer);
+  if (!said || typeof said !== "object" || !said.error) return answer;
+  if (typeof said.error === "string") throw new Refused(400, 0, said.error);
+  throw new Refused(said.error.code ?? 500, said.error.err_code ?? 0, said.error.description ?? "");
+}
+
+/**
+ * An exception of nats-core as one of ours.
+ * @param {unknown} error
+ * @param {string} subject
+ * @param {number} timeout
+ * @returns {Error}
+ */
+function translated(error, subject, timeout) {
+  if (!(error instanceof Error)) return new Error(String(error));
+  const cause = error.cause instanceof Error ? error.cause : error;
+  for (const found of [error, cause]) {
+    if (found.name === "PermissionViolationError") {
+      const violation = /** @type {Error & { subject: string, operation: string }} */ (found);
+      return new NoRight(violation.subject, violation.operation);
+    }
+    if (found.name === "NoRespondersError") return new NobodyThere(subject);
+    if (found.name === "TimeoutError") return new NoAnswer(subject, timeout);
+    if (found.name === "ClosedConnectionError" || found.name === "DrainingConnectionError") return new NotConnected(found.message);
+  }
+  return error;
+}

@@ -1,0 +1,4 @@
+/** @param {import("./index.js").Place} place */
+export function show({ host }) {
+  host.append("server");
+}

@@ -1,0 +1,141 @@
+/**
+ * Lines over time, drawn by uPlot in the colours of the palette, with the same numbers as a table beside it.
+ * A sparkline is the smallest of them, without axes.
+ */
+
+import uPlot from "../vendor/uplot.js";
+import { h, replace, svg } from "../dom/element.js";
+import { clockTime } from "../format.js";
+import { text } from "../text/common.js";
+
+/** @typedef {{ name: string, label: string }} Line */
+
+const HEIGHT = 200;
+/** A chart as a table shows the newest of its points. */
+const ROWS = 30;
+
+export class Chart {
+  /**
+   * @param {{ label: string, lines: Line[], shown: (value: number | null) => string, signal: AbortSignal }} options `shown`: how a value is
+   *   written; up to six lines
+   */
+  constructor({ label, lines, shown, signal }) {
+    this.#lines = lines;
+    this.#shown = shown;
+    this.#legend = h("div", { class: "legend" });
+    this.#plotBox = h("div", { class: "plot", role: "img", "aria-label": label });
+    this.#tableBox = h("div", { class: "table-box" });
+    const details = h("details", {}, h("summary", { class: "muted small" }, text.asTable), this.#tableBox);
+    details.addEventListener("toggle", () => this.#drawTable(details.open));
+    this.element = h("div", { class: "chart" }, this.#legend, this.#plotBox, details);
+    this.#details = details;
+    const observer = new ResizeObserver(() => this.#resize());
+    observer.observe(this.#plotBox);
+    window.addEventListener("themechange", () => this.#make(), { signal });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#make(), { signal });
+    signal.addEventListener("abort", () => {
+      observer.disconnect();
+      this.#plot?.destroy();
+    });
+  }
+
+  /** @type {Line[]} */
+  #lines;
+  /** @type {(value: number | null) => string} */
+  #shown;
+  /** @type {HTMLElement} */
+  #legend;
+  /** @type {HTMLElement} */
+  #plotBox;
+  /** @type {HTMLElement} */
+  #tableBox;
+  /** @type {HTMLDetailsElement} */
+  #details;
+  /** @type {uPlot | null} */
+  #plot = null;
+  /** @type {[number[], ...(number | null)[][]]} */
+  #data = [[]];
+
+  /**
+   * Show these values: seconds since 1970, then a column for each line.
+   * @param {[number[], ...(number | null)[][]]} data
+   */
+  show(data) {
+    this.#data = data;
+    if (this.#plot) this.#plot.setData(/** @type {any} */ (data));
+    else this.#make();
+    replace(
+      this.#legend,
+      this.#lines.map((line, place) =>
+        h("span", { class: "series" }, h("span", { class: `swatch s${place + 1}` }), `${line.label} ${this.#shown(data[place + 1]?.at(-1) ?? null)}`),
+      ),
+    );
+    if (this.#details.open) this.#drawTable(true);
+  }
+
+  #make() {
+    const width = this.#plotBox.clientWidth;
+    if (!width || !this.#data[0].length) return;
+    this.#plot?.destroy();
+    const style = getComputedStyle(document.documentElement);
+    /** @param {string} name */
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const axis = { stroke: colour("--muted"), font: `12px ${colour("--font")}`, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    this.#plot = new uPlot(
+      {
+        width,
+        height: HEIGHT,
+        padding: [8, 8, 0, 0],
+        cursor: { y: false, points: { size: 6 } },
+        legend: { show: false },
+        scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+        axes: [
+          { ...axis, grid: { show: false }, space: 80, values: (_plot, moments) => moments.map((moment) => clockTime(moment * 1000)) },
+          { ...axis, size: 76, values: (_plot, values) => values.map((value) => this.#shown(value)) },
+        ],
+        series: [
+          {},
+          ...this.#lines.map((line, place) => ({ label: line.label, stroke: colour(`--chart-${place + 1}`), width: 1.75, points: { show: false }, spanGaps: false })),
+        ],
+      },
+      /** @type {any} */ (this.#data),
+      this.#plotBox,
+    );
+  }
+
+  #resize() {
+    if (!this.#plot) this.#make();
+    else if (this.#plotBox.clientWidth && this.#plotBox.clientWidth !== this.#plot.width) this.#plot.setSize({ width: this.#plotBox.clientWidth, height: HEIGHT });
+  }
+
+  /** @param {boolean} isOpen */
+  #drawTable(isOpen) {
+    if (!isOpen) return this.#tableBox.replaceChildren();
+    const [times, ...columns] = this.#data;
+    const newest = times.map((_, place) => place).slice(-ROWS).reverse();
+    return replace(
+      this.#tableBox,
+      h(
+        "table",
+        { class: "table" },
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, text.time), this.#lines.map((line) => h("th", { scope: "col", class: "number" }, line.label)))),
+        h("tbody", {}, newest.map((place) => h("tr", {}, h("td", {}, clockTime(times[place] * 1000)), columns.map((column) => h("td", { class: "number" }, this.#shown(column[place])))))),
+      ),
+    );
+  }
+}
+
+/**
+ * A small line without axes; an empty place where there is only one point.
+ * @param {(number | null)[]} values
+ */
+export function sparkline(values) {
+  const known = values.filter((value) => value !== null);
+  const box = svg("svg", { class: "sparkline", viewBox: "0 0 100 28", preserveAspectRatio: "none", "aria-hidden": "true" });
+  if (known.length < 2) return box;
+  const high = Math.max(...known, 1e-9);
+  const step = 100 / (values.length - 1);
+  const points = values.map((value, place) => `${(place * step).toFixed(2)},${(26 - ((value ?? 0) / high) * 24).toFixed(2)}`);
+  box.append(svg("path", { class: "area", d: `M0,28 L${points.join(" L")} L100,28 Z` }), svg("path", { d: `M${points.join(" L")}` }));
+  return box;
+}
