@@ -12,7 +12,7 @@ help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
 	@echo "make demo      real flights through a server that is killed on the way into a Spark table, with a chart"
 	@echo "make test      the tests, with a twentieth of the seeds; make test-deep: with all of them, then make fuzz"
-	@echo "make lint      ruff; make types: mypy"
+	@echo "make lint      ruff; make types: mypy, and tsc for the console"
 	@echo "make docs      the site of the documents, in build/site"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"
 	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
@@ -49,6 +49,14 @@ help:
 	else echo "npm is not here: tests over Azurite will be skipped"; fi
 	@touch $@
 
+# What the console's JavaScript is checked with, where npm is; nothing that the console loads.
+.venv/.console: .venv/.created requirements/console/package.json requirements/console/package-lock.json
+	@if command -v npm > /dev/null; then \
+		mkdir -p .venv/console && cp requirements/console/*.json .venv/console && \
+		npm ci --prefix .venv/console --ignore-scripts --no-audit --no-fund --silent; \
+	else echo "npm is not here: the console's JavaScript will not be checked"; fi
+	@touch $@
+
 .venv/.docs: .venv/.created requirements/docs.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
@@ -68,10 +76,10 @@ demo: .venv/.built .venv/.spark
 JOBS ?= 6
 # pytest keeps what it has made of the files of tests: all processes share it, and making it takes 20 s of a processor.
 test test-deep: export PYTHONDONTWRITEBYTECODE =
-test: .venv/.built .venv/.notebook .venv/.helm .venv/.azurite
+test: .venv/.built .venv/.notebook .venv/.helm .venv/.azurite .venv/.console
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-deep: .venv/.built .venv/.notebook .venv/.helm .venv/.azurite
+test-deep: .venv/.built .venv/.notebook .venv/.helm .venv/.azurite .venv/.console
 	HEADRACE_TEST_SEEDS=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(MAKE) fuzz
 
@@ -79,8 +87,10 @@ lint: .venv/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.built .venv/.spark
+types: .venv/.built .venv/.spark .venv/.console
 	$(BIN)/mypy
+	@if [ -x .venv/console/node_modules/.bin/tsc ]; then .venv/console/node_modules/.bin/tsc -p src/headrace/console/jsconfig.json; \
+	else echo "npm is not here: the console's JavaScript was not checked"; fi
 
 # The source is read, not imported: nothing is built for this. The variable silences advice about MkDocs 2. With
 # -q it would count no warnings.

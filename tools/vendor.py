@@ -1,8 +1,8 @@
 """Make the libraries that the console loads, from the packages pinned in requirements/console.
 
-`python tools/vendor.py` writes src/headrace/console/static/vendor: each library as one file, their licences, and
-MANIFEST with versions and SHA-256. A person runs it after a change of a pin; tests/console compare MANIFEST with
-the files, so that what is shipped is what the packages gave. Needs npm. Never used at install or at run time.
+`python tools/vendor.py` writes src/headrace/console/static/vendor: each library as one file, their licences,
+and MANIFEST with versions and SHA-256. A person runs it after a change of a pin; tests/console compare
+MANIFEST with the files: what is shipped is what the packages gave. Needs npm; no install and no run needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NATS: Final = """export {
   usernamePasswordAuthenticator, wsconnect,
 } from "@nats-io/nats-core";
 """
-"""The names of nats-core that the console uses; a name that is new here is in vendor/nats-core.d.ts by itself."""
+"""The names of nats-core that the console uses."""
 
 PACKAGES: Final = ("@nats-io/nats-core", "@nats-io/nkeys", "@nats-io/nuid", "tweetnacl", "uplot")
 
@@ -54,10 +54,11 @@ def _bundle(work: Path, entry: Path, name: str) -> None:
 
 
 def _licences(modules: Path) -> str:
-    return "\n\n".join(
-        f"{package}\n{'=' * len(package)}\n\n{(modules / package / 'LICENSE').read_text(encoding='utf-8').strip()}\n"
-        for package in PACKAGES
-    )
+    parts = []
+    for package in PACKAGES:
+        licence = (modules / package / "LICENSE").read_text(encoding="utf-8").strip()
+        parts.append(f"{package}\n{'=' * len(package)}\n\n{licence}\n")
+    return "\n\n".join(parts)
 
 
 def _manifest(modules: Path) -> str:

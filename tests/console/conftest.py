@@ -1,0 +1,100 @@
+"""A browser for a process, a server of each kind with the users that pages are seen as, a console for a test.
+
+`console` is Headrace's, `any_console` each server's in turn. Users, whose passwords are their names: `app`
+and `other` in accounts with JetStream, `viewer` who may look (docs/console.md), `nobody` who may do nothing,
+`plain` in an account without JetStream, `sys` of the system account.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.browser import Console, browser
+from harness.console_files import ConsoleFiles
+from harness.processes import SIDES, ServerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+CONFIG = """
+server_name: first
+websocket { listen: "127.0.0.1:-1", no_tls: true }
+accounts {
+    APP {
+        jetstream: enabled
+        users: [
+            { user: app, password: app }
+            { user: viewer, password: viewer, permissions {
+                publish: [
+                    "$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.*", "$JS.API.INFO"
+                    "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.>"
+                    "$JS.API.CONSUMER.NAMES.>", "$JS.API.CONSUMER.LIST.>", "$JS.API.CONSUMER.INFO.>"
+                    "$JS.API.DIRECT.GET.>", "$JS.API.STREAM.MSG.GET.>"
+                ]
+                subscribe: [">"] } }
+            { user: nobody, password: nobody
+              permissions { publish: { deny: [">"] }, subscribe: ["_INBOX.>"] } }
+        ]
+    }
+    OTHER { jetstream: enabled, users: [ { user: other, password: other } ] }
+    PLAIN { users: [ { user: plain, password: plain } ] }
+    SYS { users: [ { user: sys, password: sys } ] }
+}
+system_account: SYS
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+class Served:
+    """A running server and the address of its console."""
+
+    def __init__(self, server: ServerProcess, files: ConsoleFiles, socket: str) -> None:
+        self.server = server
+        self.files = files
+        self.socket = socket
+
+
+def _served(side: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp(f"console-{side}")
+    arguments = ("-js", "-sd", str(folder), "-m", "-1")
+    with ServerProcess(SIDES[side], folder, *arguments, config=CONFIG) as server:
+        found = server.wait_for_line(r"Listening for websocket clients on (ws://\S+)")
+        socket = found.group(1)
+        with ConsoleFiles(socket) as files:
+            yield Served(server, files, socket)
+
+
+@pytest.fixture(scope="session")
+def headrace_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    yield from _served("headrace", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def nats_server_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    yield from _served("nats-server", tmp_path_factory)
+
+
+@pytest.fixture
+def console(chromium: Browser, headrace_served: Served) -> Iterator[Console]:
+    """The console of a Headrace server that other tests use, too: names in it are a test's own."""
+    made = Console(chromium, headrace_served.files.url, headrace_served.socket)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=list(SIDES))
+def any_console(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Console]:
+    """The same over a server of each kind."""
+    served: Served = request.getfixturevalue(f"{request.param.replace('-', '_')}_served")
+    made = Console(chromium, served.files.url, served.socket)
+    yield made
+    made.close()
