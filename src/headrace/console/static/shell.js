@@ -34,7 +34,7 @@ export class Shell {
     this.#root = root;
     this.#middle = h("main", { class: "middle", id: "page", tabindex: "-1" });
     this.#side = h("aside", { class: "side" });
-    this.#banner = h("div", { role: "status" });
+    this.#banner = h("div", { role: "status", hidden: true });
     this.#who = h("div", { class: "top-who" });
     this.#finder = new Finder(app);
     replace(root, h("a", { class: "skip", href: "#page", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.#middle.focus(); } }, text.skip), this.#side, this.#top(), this.#middle);
@@ -217,7 +217,8 @@ export class Shell {
     else if (pause.isOn) shown = text.paused;
     if (this.#banner.dataset.shown === shown) return;
     this.#banner.dataset.shown = shown;
-    this.#banner.className = shown ? `banner ${link?.state === "closed" ? "bad" : ""}` : "";
+    this.#banner.hidden = !shown;
+    this.#banner.className = `banner ${link?.state === "closed" ? "bad" : ""}`;
     replace(
       this.#banner,
       shown,

@@ -16,6 +16,8 @@ import { Rates, Series } from "./series.js";
 
 /** What is drawn over time, of all servers together and of each. */
 export const FIGURES = ["msgs_in", "msgs_out", "bytes_in", "bytes_out", "connections", "storage"];
+/** The pause before the second answer, which gives the first rates, in ms. */
+const FIRST_MS = 700;
 /** A server that did not answer for so long is told to be silent, in ms. */
 export const SILENT_MS = 6_000;
 /** A server that is gone so long is forgotten, in ms. */
@@ -81,7 +83,7 @@ export class Watch extends EventTarget {
    */
   #watchServers(link, signal) {
     poll({
-      every: OFTEN,
+      every: () => (this.all.times.length ? OFTEN : FIRST_MS),
       signal,
       ask: () => serverStatistics(link, this.servers.size),
       show: (answers) => this.#takeServers(answers),
@@ -141,7 +143,7 @@ export class Watch extends EventTarget {
    */
   #watchAccount(link, signal) {
     poll({
-      every: OFTEN,
+      every: () => (this.account.times.length ? OFTEN : FIRST_MS),
       signal,
       ask: async () => /** @type {const} */ ([await accountStatistics(link), await orNull(accountInfo(link))]),
       show: ([statistics, jetstream]) => {

@@ -69,7 +69,7 @@ export function serverStatistics(link, expected = 0) {
 export async function accountStatistics(link) {
   const answers = await link.askAll("$SYS.REQ.ACCOUNT.PING.STATZ", undefined, { quiet: 250 });
   return answers.flatMap((answer) => {
-    const data = /** @type {{ data?: { accounts?: AccountStats[] } }} */ (answer).data;
-    return data?.accounts ?? [];
+    const data = /** @type {{ data?: { account_statz?: AccountStats[] } }} */ (answer).data;
+    return data?.account_statz ?? [];
   });
 }

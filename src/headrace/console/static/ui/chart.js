@@ -11,15 +11,17 @@ import { text } from "../text/common.js";
 /** @typedef {{ name: string, label: string }} Line */
 
 const HEIGHT = 200;
+const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 /** A chart as a table shows the newest of its points. */
 const ROWS = 30;
 
 export class Chart {
   /**
-   * @param {{ label: string, lines: Line[], shown: (value: number | null) => string, signal: AbortSignal }} options `shown`: how a value is
-   *   written; up to six lines
+   * @param {{ label: string, lines: Line[], shown: (value: number | null) => string, isBinary?: boolean, signal: AbortSignal }} options `shown`:
+   *   how a value is written; up to six lines; `isBinary`: by 1024, as bytes are
    */
-  constructor({ label, lines, shown, signal }) {
+  constructor({ label, lines, shown, isBinary = false, signal }) {
+    this.#steps = isBinary ? BINARY_STEPS : undefined;
     this.#lines = lines;
     this.#shown = shown;
     this.#legend = h("div", { class: "legend" });
@@ -39,6 +41,8 @@ export class Chart {
     });
   }
 
+  /** The distances that lines of the grid may have. @type {number[] | undefined} */
+  #steps;
   /** @type {Line[]} */
   #lines;
   /** @type {(value: number | null) => string} */
@@ -91,7 +95,7 @@ export class Chart {
         scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [
           { ...axis, grid: { show: false }, space: 80, values: (_plot, moments) => moments.map((moment) => clockTime(moment * 1000)) },
-          { ...axis, size: 76, values: (_plot, values) => values.map((value) => this.#shown(value)) },
+          { ...axis, size: 76, incrs: this.#steps, values: (_plot, values) => values.map((value) => this.#shown(value)) },
         ],
         series: [
           {},

@@ -1,0 +1,44 @@
+/** Six figures with a line of the last ten minutes each. */
+
+import { replace } from "../../dom/element.js";
+import { brief, byteRate, bytes, rate } from "../../format.js";
+import { FIGURES } from "../../data/watch.js";
+import { text } from "../../text/overview.js";
+import { figure, figures } from "../../ui/blocks.js";
+import { sparkline } from "../../ui/chart.js";
+
+const SECONDS = 600;
+
+/** @type {Record<string, (value: number | null) => string>} */
+const SHOWN = { msgs_in: rate, msgs_out: rate, bytes_in: byteRate, bytes_out: byteRate, connections: brief, storage: bytes };
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("../../app.js").App} app
+ */
+export function drawFigures(place, app) {
+  const series = app.operator ? app.watch.all : app.watch.account;
+  const [, ...columns] = series.window(FIGURES, SECONDS);
+  replace(
+    place,
+    figures(
+      ...FIGURES.map((name, column) =>
+        figure(text.figures[/** @type {keyof typeof text.figures} */ (name)], SHOWN[name](series.last(name)), {
+          note: name === "storage" ? storageNote(app) : text.ofTenMinutes,
+          below: sparkline(columns[column]),
+        }),
+      ),
+    ),
+  );
+}
+
+/** @param {import("../../app.js").App} app */
+function storageNote(app) {
+  if (!app.operator) {
+    const limit = app.watch.jetstream?.limits.max_storage;
+    return limit === undefined ? text.noJetStream : limit > 0 ? text.ofLimit(bytes(limit)) : text.noLimit;
+  }
+  const limits = app.watch.byName.map((one) => one.stats.jetstream?.config?.max_storage ?? 0);
+  const sum = limits.reduce((total, limit) => total + limit, 0);
+  return sum > 0 ? text.ofLimit(bytes(sum)) : text.noJetStream;
+}
