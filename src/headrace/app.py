@@ -11,6 +11,7 @@ import gc
 import logging
 import resource
 import signal
+import sys
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -486,6 +487,7 @@ class Process:
         self.worker: Worker | None = None
         self._handler = handler
         self._ports_file: Path | None = None
+        self._operator_file: Path | None = None
         self.started = asyncio.Event()
         """Set once clients can connect."""
         self._work: set[asyncio.Task[None]] = set()
@@ -515,6 +517,8 @@ class Process:
         finally:
             await server.stop()
             self._remove_ports_file()
+            if self._operator_file is not None:
+                self._operator_file.unlink(missing_ok=True)
         server.log.info("Server Exiting..")
         return self._exit_code if server.failure is None else EXIT_FAILURE
 
@@ -561,6 +565,27 @@ class Process:
     def _begun(self) -> None:
         """Clients can connect."""
         self._write_ports_file()
+        self._invite_operator()
+
+    def _invite_operator(self) -> None:
+        """Print the URL that signs the operator of this run in, and leave it beside the store.
+
+        The log does not have it: logs go to many places.
+        """
+        websocket, options = self._server.listeners.websocket, self._server.options
+        url = None if websocket is None else websocket.operator_url
+        if url is None:
+            return
+        print(f"Console: {url}", file=sys.stderr, flush=True)
+        store = options.jetstream.store_dir if options.jetstream is not None else None
+        if store is None and options.streaming is not None:
+            store = options.streaming.directory
+        if store is None:
+            return
+        try:
+            self._operator_file = files.write_operator_file(store, url)
+        except StartError as error:  # the server is up, and the URL is printed
+            self._server.log.error("Error writing the console's address: %s", error)
 
     def _write_ports_file(self) -> None:
         directory = self._server.options.ports_file_dir

@@ -67,6 +67,24 @@ WEBSOCKET_MAX_MESSAGE: Final = 64 << 20
 WEBSOCKET_BEFORE_CONNECT: Final = 64 << 10
 """Bytes that a WebSocket client which must authenticate may send before it has; more closes with 1008."""
 
+CONSOLE_CONNECTIONS: Final = 32
+"""Connections at a time that ask for files of the console; one more gets 503 and is closed."""
+
+CONSOLE_REQUESTS: Final = 10
+"""Requests of one connection for files of the console; with the answer to the last one it is closed."""
+
+CONSOLE_REQUEST_TIMEOUT: Final = 5.0
+"""Seconds for a whole request for a file of the console, also for the next one; then it is closed."""
+
+CONSOLE_ANSWER_TIMEOUT: Final = 30.0
+"""Seconds in which an answer with a file of the console must have been taken; then it is closed."""
+
+CONSOLE_HEAD: Final = 8 << 10
+"""Bytes of a request's head for a file of the console; a larger one gets 431 and is closed."""
+
+CONSOLE_GOODBYE: Final = 1.0
+"""Seconds in which what else a browser sends is passed over, so that it reads why it was refused."""
+
 SERVICE_RESPONSE_THRESHOLD: Final = 120.0
 """Seconds a service of another account may take for a response (or the next one); later ones reach nobody."""
 

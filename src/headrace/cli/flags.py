@@ -80,6 +80,12 @@ _GROUPS: Final[Groups] = (
         (
             *declared(Options.KEYS, "Server"),
             ArgumentFlag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
+            ArgumentFlag(
+                ("console",),
+                "console",
+                _SWITCH,
+                "Serve the console, a page for browsers: at the WebSocket port, or on this machine alone",
+            ),
             ArgumentFlag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
             ArgumentFlag(
                 ("sl", "signal"),
@@ -165,6 +171,9 @@ class Invocation(Struct):
     is_streaming_command: bool = False
     config_file: str = ""
     signal: str = ""
+    console: bool = False
+    operator_secret: str = ""
+    """The secret of the operator that `--console` makes for one run; "": none is made."""
     test_config: bool = False
     help: bool = False
     version: bool = False
@@ -174,7 +183,7 @@ class Invocation(Struct):
 
 
 _MODES: Final = frozenset(
-    ("config_file", "signal", "test_config", "help", "version", "help_tls", "streaming")
+    ("config_file", "signal", "test_config", "help", "version", "help_tls", "streaming", "console")
 )
 
 

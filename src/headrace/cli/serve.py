@@ -92,6 +92,10 @@ def _without_collections() -> Iterator[None]:
 
 def _serve(invocation: Invocation) -> int:
     try:
+        if invocation.console:
+            from secrets import token_urlsafe  # who runs no console does not pay for loading it
+
+            invocation.operator_secret = token_urlsafe(24)
         options = options_of_invocation(invocation)
         if options.processes != 1:
             from headrace.processes import run  # most servers are one process
@@ -130,6 +134,8 @@ def options_of_invocation(invocation: Invocation) -> Options:
         overrides["jetstream_flags"] = invocation.jetstream
     if invocation.cluster:
         overrides["cluster_flags"] = invocation.cluster
+    if invocation.console:
+        overrides["console_flags"] = {"operator_secret": invocation.operator_secret}
     path = invocation.config_file
     if invocation.streaming is not None:
         path = path or invocation.streaming_config_file

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.accounts import AccountsBlock
+    from headrace.conf.console_options import ConsoleOptions
     from headrace.conf.fields import Bound
     from headrace.conf.jetstream import JetStreamBlock
     from headrace.conf.jetstream_options import JetStreamOptions
@@ -39,7 +40,7 @@ BOUND_PORTS: Final = "bound_ports"
 """An override: the ports of a server that is started again, by the name of their block."""
 
 _FLAG_GROUPS: Final = frozenset(
-    ("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags", BOUND_PORTS)
+    ("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags", "console_flags", BOUND_PORTS)
 )
 _DEFAULTS: Final = Options()
 
@@ -113,6 +114,7 @@ class OptionsBuilder:
         flags = given.pop("tls_flags", None)
         streaming = given.pop("streaming_flags", None)
         cluster = given.pop("cluster_flags", None)
+        console = given.pop("console_flags", None)
         self._jetstream_flags = cast("Mapping[str, object] | None", given.pop("jetstream_flags", None))
         for option, value in given.items():
             self._positions.pop(option, None)
@@ -126,6 +128,8 @@ class OptionsBuilder:
             self._override_streaming(cast("StreamingFlags", streaming))
         if cluster is not None:
             self._override_cluster(cast("Mapping[str, object]", cluster))
+        if console is not None:
+            self._override_console(cast("Mapping[str, str]", console))
 
     def check(self) -> None:
         """Apply the rules between options.
@@ -221,6 +225,14 @@ class OptionsBuilder:
 
         before = cast("ClusterOptions | None", self._values.get("cluster"))
         self._values["cluster"] = with_flags(before, flags, self._problems)
+
+    def _override_console(self, flags: Mapping[str, str]) -> None:
+        """Let the WebSocket port have a console; without one there is one for this machine."""
+        from headrace.conf.console_options import with_console
+
+        before = cast("WebSocketOptions | None", self._values.get("websocket"))
+        beside = cast("ConsoleOptions | None", self._values.pop("console", None))
+        self._values["websocket"] = with_console(before, beside, flags.get("operator_secret", ""))
 
     def _check_gateway(self) -> None:
         """A cluster is called what its gateways are called."""
@@ -418,7 +430,27 @@ class OptionsBuilder:
             names |= {user.nkey or user.user for user in account.users}
         return names
 
+    def _check_console(self) -> None:
+        """Put a console that stands beside `websocket` into it; check that the port can serve it."""
+        beside = cast("ConsoleOptions | None", self._values.pop("console", None))
+        options = cast("WebSocketOptions | None", self._values.get("websocket"))
+        if beside is not None and "websocket" not in self._failed:
+            if options is None:
+                self._report("console needs a websocket block with a port, which serves it", "console")
+            elif options.console is not None:
+                self._report("console stands in websocket, and beside it", "console")
+            else:
+                self._values["websocket"] = options = replace(options, console=beside)
+        if options is None or options.console is None:
+            return
+        from headrace.conf.console_options import console_problem
+
+        problem = console_problem(options)
+        if problem is not None:
+            self._report(problem, "console", "websocket")
+
     def _check_websocket(self) -> None:
+        self._check_console()
         options = cast("WebSocketOptions | None", self._get("websocket"))
         if options is None or self._failed & {"authorization", "accounts"}:
             return

@@ -173,6 +173,14 @@ _OTHER_KEYS: Final = (
         concerns=("jetstream",),
     ),
     Field(
+        ("console",),
+        lazily("console:console"),
+        text="`console` of `websocket`, which may have it instead. Not in nats-server",
+        kind="true, false or map",
+        default="false",
+        concerns=("websocket",),
+    ),
+    Field(
         ("store_dir", "storedir"),
         text,
         text="`store_dir` of `jetstream`, which may have it instead",

@@ -15,6 +15,7 @@ from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.keys import Keyed, key
 
 if TYPE_CHECKING:
+    from headrace.conf.console_options import ConsoleOptions
     from headrace.conf.tls_options import TLSOptions
 
 
@@ -24,6 +25,7 @@ class WebSocketOptions(Keyed, frozen=True):
     `authorization`: a single user or token instead of the server's, with a `timeout` of its own. The cookies
     name where in the upgrade request credentials are that CONNECT leaves out. `headers` are added to the
     response. `handshake_timeout`: seconds for TLS and the upgrade. `ping_interval` None: the server's.
+    `last_port`: where `port` is in use, those behind it are tried up to this one; None: only `port`.
     """
 
     host: str = key(limits.DEFAULT_HOST, "Address", aliases=("net",))
@@ -65,6 +67,20 @@ class WebSocketOptions(Keyed, frozen=True):
         shown_default="the server's",
         zero_is_default=True,
     )
+    console: ConsoleOptions | None = key(
+        None,
+        "The console, a page for browsers: [console.md](console.md); `console` may stand beside `websocket`, "
+        "too. Not in nats-server",
+        "true, false or map",
+        read="console:console",
+        shown_default="false",
+    )
+    last_port: int | None = key(None, "The last port that `--console` tries", "integer", name=None)
+
+    @property
+    def keeps_to_origin(self) -> bool:
+        """True if browsers may only come from pages of this host: a console has them keep to it."""
+        return self.same_origin or (self.console is not None and not self.allowed_origins)
 
     @property
     def overrides_authorization(self) -> bool:

@@ -126,10 +126,9 @@ class ProcessPlan:
     def _hold_websocket(self, options: Options) -> ListenerAddress | None:
         if options.websocket is None:
             return None
-        try:
-            return self._hold(options.websocket.host, options.websocket.port)
-        except StartError as error:
-            raise StartError(f"Unable to listen for websocket connections: {error}") from error
+        from headrace.server.websocket.binding import first_bound  # most servers have no such port
+
+        return first_bound(options.websocket, self._hold)
 
     def _bind_routes(self, options: Options, index: int) -> socket.socket:
         """Bound for as long as the server runs: a process that starts again is where it was."""

@@ -188,6 +188,8 @@ class WorkerProcess(app.Process):
     def _begun(self) -> None:
         """Clients are accepted."""
         self._lines.is_quiet = self._is_ending
+        if self.index == 0:
+            self._invite_operator()
         self._channel.say("ready", files.ports_of(self._server), self._server.monitor_port)
 
     def fail(self, reason: str) -> None:

@@ -65,6 +65,17 @@ def write_ports(directory: str, ports: dict[str, list[str]]) -> Path:
     return path
 
 
+def write_operator_file(store: str, url: str) -> Path:
+    """Write the file beside a store with the URL that signs the operator in, readable for its owner only.
+
+    Raises: StartError when it cannot be written.
+    """
+    directory = Path(store).absolute()
+    path = directory.with_name(f"{directory.name}.console")
+    _write(path, f"{url}\n", _OWN)
+    return path
+
+
 def _write(path: Path, text: str, mode: int) -> None:
     """Complete or not at all: a reader polling for the file never sees half of it."""
     scratch = path.with_name(path.name + ".tmp")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.engine.reasons import CloseReason
-from headrace.errors import StartError
+from headrace.errors import HeadraceError, StartError
 from headrace.protocol.info import address_text
 from headrace.server.addresses import reachable_host
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from headrace.server.worker import Worker
 
     class _MonitorHost(MonitoredServer, Runtime, Protocol):
+        @property
+        def listeners(self) -> Listeners: ...
         @property
         def services(self) -> Sequence[Service]: ...
         @property
@@ -161,21 +163,31 @@ def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
         return None
     if options.tls is None and not options.no_tls:
         raise StartError("websocket requires TLS configuration")
+    if options.console is not None:
+        from headrace.conf.console_options import console_problem
+
+        problem = console_problem(options)
+        if problem is not None:
+            raise StartError(problem)
     try:
-        from headrace.server.listener import bind
         from headrace.server.websocket.listener import WebSocketListener
     except ImportError as error:
         raise StartError(f"websocket needs the websockets package: {error}") from error
+    from headrace.server.websocket.binding import bind_websocket
+
+    sock = bind_websocket(options)
     try:
-        sock = bind(options.host, options.port)
-    except StartError as error:
-        raise StartError(f"Unable to listen for websocket connections: {error}") from error
-    listener = WebSocketListener(server, options, contexts.websocket.context, sock)
+        listener = WebSocketListener(server, options, contexts.websocket.context, sock)
+    except HeadraceError as error:
+        sock.close()
+        raise StartError(str(error)) from error
     server.log.info(
         "Listening for websocket clients on %s://%s:%d", listener.scheme, options.host, listener.port
     )
     if options.tls is None:
         server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+    if listener.console_url is not None:
+        server.log.info("Console at %s", listener.console_url)
     return listener
 
 
@@ -194,6 +206,7 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
             server.log.error("%s", text)
 
     host, context = options.http_host or options.host, server.tls.contexts.monitor
+    websocket = server.listeners.websocket
     monitor = await start_monitor(
         _monitor_source(server),
         host,
@@ -203,6 +216,7 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
         secured=None if context is None else MonitorTLS(context, server.tls.vet),
         authorization=options.http_authorization,
         report=report,
+        console=None if websocket is None or websocket.console_url is None else websocket.console_url_for,
     )
     server.log.info("Starting %s monitor on %s", monitor.scheme, address_text(host, monitor.port))
     return monitor

@@ -14,6 +14,10 @@ def ws(rest: str = "") -> str:
     return f"websocket {{ port: -1, no_tls: true, {rest} }}"
 
 
+def here(rest: str = "") -> str:
+    return f'websocket {{ listen: "127.0.0.1:-1", no_tls: true, {rest} }}'
+
+
 LISTENER_CASES: Final[list[Case]] = [
     *cases(
         Verdict.ACCEPT,
@@ -134,6 +138,39 @@ LISTENER_CASES: Final[list[Case]] = [
         websocket_password_alone=(ws("authorization { password: p }"), "a password needs a user"),
         websocket_advertise_bad=(ws('advertise: "a:b"'), "could not parse port"),
         tls_certs_empty=("tls { certs: [] }", "missing cert_file and key_file"),
+    ),
+    *cases(
+        Verdict.LENIENT,
+        console=here("console: true"),
+        console_off=ws("console: false"),
+        console_block=here(
+            'console { path: "/look/", read_only: true, hide: [config, server], system: true, '
+            'idle_lock: "5m", hosts: ["a.example"], pipelines: "ops.pipelines" }'
+        ),
+        console_insecure=ws("console { insecure: true }"),
+        console_beside="console { read_only: true }\n" + here(),
+        console_beside_off="console: false",
+    ),
+    *cases(
+        Verdict.REJECT,
+        console_not_on_loopback=(ws("console: true"), "console without TLS needs a loopback address"),
+        console_alone=("console: true", "console needs a websocket block with a port"),
+        console_twice=(
+            "console: true\n" + here("console: true"),
+            "console stands in websocket, and beside it",
+        ),
+        console_number=(here("console: 1"), 'field "console" must be a map'),
+        console_unknown=(here("console { readonly: true }"), 'did you mean "read_only"?'),
+        console_page=(here("console { hide: [wall] }"), 'hide: "wall" is no page (pages: overview, live'),
+        console_subject=(here('console { pipelines: "a..b" }'), 'pipelines: "a..b" is no subject'),
+        console_host=(here('console { hosts: "https://a" }'), 'hosts: "https://a" is no host name'),
+        console_lock=(here('console { idle_lock: "-1s" }'), "idle_lock cannot be negative"),
+        console_root=(here('console { path: "/" }'), "the path of console must be one of its own"),
+        console_path=(here('console { path: "/a b" }'), "the path of console must be one of its own"),
+        console_of_leafs=(
+            here('console { path: "/a/leafnode" }'),
+            "the path of console must be one of its own",
+        ),
     ),
     *cases(
         Verdict.UNSUPPORTED,

@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import StartError
 from headrace.server.monitor import listener
+from headrace.server.monitor.index import index
 from headrace.server.monitor.listener import start_monitor
 
 T = TypeVar("T")
@@ -90,6 +91,13 @@ def test_index_page_links_the_endpoints() -> None:
     for path in (b"/varz", b"/jsz", b"/raftz", b"/debug/vars"):
         assert b'href="%b"' % path in answer.body
     assert b"/streaming" not in answer.body
+
+
+def test_index_page_has_one_link_to_the_console_where_there_is_one() -> None:
+    assert b"Console" not in fetch("/").body
+    page = index("n1", "", console='http://127.0.0.1:8280/"x/')
+    assert page.count("Console") == 1
+    assert '<a href="http://127.0.0.1:8280/&quot;x/">Console</a>' in page
 
 
 def test_healthz_is_compact_json() -> None:

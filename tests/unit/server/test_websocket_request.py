@@ -10,6 +10,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request
 
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
+from headrace.conf.console_options import ConsoleOptions
 from headrace.conf.options import Options
 from headrace.conf.websocket_options import WebSocketOptions
 from headrace.server.websocket.access import own_authenticator
@@ -194,3 +195,17 @@ def test_path_of_leaf_nodes_is_theirs_where_they_may_connect(path: str) -> None:
     assert not rules.check(request("/leafnode/x"), is_secure=False).is_leaf
     with pytest.raises(Refusal, match="not same origin"):
         rules.check(request(path, Origin="http://evil.example"), is_secure=False)
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
+def test_proxy_that_passes_a_client_on_is_noticed(header: str) -> None:
+    assert not check(request()).is_forwarded
+    assert check(request(**{header.replace("-", "_"): "10.0.0.1"})).is_forwarded
+
+
+def test_console_keeps_browsers_to_its_origin_unless_others_are_named() -> None:
+    console = ConsoleOptions()
+
+    assert WebSocketOptions(console=console).keeps_to_origin
+    assert not WebSocketOptions(console=console, allowed_origins=("http://a",)).keeps_to_origin
+    assert not WebSocketOptions().keeps_to_origin

@@ -53,20 +53,29 @@ def application(
     base_path: str,
     streaming_source: StreamingSource | None = None,
     access: Middleware | None = None,
+    console: Callable[[str | None], str] | None = None,
 ) -> web.Application:
     """The application; `base_path` ("" for none) goes before every path, /streaming needs a source.
 
-    `access` sees every request first.
+    `access` sees every request first. `console` gives the URL of the console for a browser that knows this
+    machine by a host name, or that says none; None: there is no console.
     """
     base = base_path.strip("/")
-    return _Monitor(source, f"/{base}" if base else "", streaming_source).application(access)
+    return _Monitor(source, f"/{base}" if base else "", streaming_source, console).application(access)
 
 
 class _Monitor:
     """The handlers, which share the source and the request counts."""
 
-    def __init__(self, source: MonitorSource, base: str, streaming_source: StreamingSource | None) -> None:
+    def __init__(
+        self,
+        source: MonitorSource,
+        base: str,
+        streaming_source: StreamingSource | None,
+        console: Callable[[str | None], str] | None,
+    ) -> None:
         self._source = source
+        self._console = console
         self._streaming = streaming_source
         self._base = base
         self._requests: Counter[str] = Counter()
@@ -102,7 +111,9 @@ class _Monitor:
     async def _index(self, request: web.Request) -> web.Response:
         self._requests["/"] += 1
         is_streaming = self._streaming is not None
-        page = index(self._source.server().server_name, self._base, streaming=is_streaming)
+        console = None if self._console is None else self._console(_host_of(request))
+        name = self._source.server().server_name
+        page = index(name, self._base, streaming=is_streaming, console=console)
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _varz(self, request: web.Request) -> web.Response:
@@ -179,6 +190,14 @@ class _Monitor:
 
     async def _variables(self, request: web.Request) -> web.Response:
         return _json_response(encode(runtime.variables(self._source)))
+
+
+def _host_of(request: web.Request) -> str | None:
+    """Return the host that a browser knows this machine by; None where it says none that could be one."""
+    try:
+        return request.url.host
+    except ValueError:
+        return None
 
 
 async def _raftz(request: web.Request) -> web.Response:

@@ -39,10 +39,15 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def index(server_name: str, base_path: str, *, streaming: bool = False) -> str:
-    """The page as HTML; `base_path` is "" or starts with a slash. `streaming`: it has a page of its own."""
-    links = "\n".join(
+def index(server_name: str, base_path: str, *, streaming: bool = False, console: str | None = None) -> str:
+    """The page as HTML; `base_path` is "" or starts with a slash. `streaming`: it has a page of its own.
+
+    `console`: the URL of the console; None: there is none.
+    """
+    links = [
         f'      <li><a href="{html.escape(base_path + path)}">{title}</a> <code>{path}</code></li>'
         for path, title in (*_ENDPOINTS, *([_STREAMING] if streaming else []))
-    )
-    return _PAGE.format(name=html.escape(server_name), links=links)
+    ]
+    if console is not None:
+        links.insert(0, f'      <li><a href="{html.escape(console)}">Console</a></li>')
+    return _PAGE.format(name=html.escape(server_name), links="\n".join(links))

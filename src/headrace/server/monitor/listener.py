@@ -203,11 +203,13 @@ async def start_monitor(
     secured: MonitorTLS | None = None,
     authorization: MonitorAuthorization | None = None,
     report: Callable[[str, str], None] = _unheard,
+    console: Callable[[str | None], str] | None = None,
 ) -> MonitorHandle:
     """Listen for monitoring requests; port 0 or -1 lets the system choose one.
 
     With `secured` requests come over TLS. With `authorization` others get 401. `report` hears of what peers
-    or the system made fail: the line, and the address that caused it ("" for none).
+    or the system made fail: the line, and the address that caused it ("" for none). `console`: as
+    `handlers.application` has it.
     Returns when connections are accepted. They are answered a little later, when the HTTP library is loaded:
     that takes longer than the start of everything else, and nobody else waits for it.
     Raises: StartError, one line, if the address cannot be listened on.
@@ -219,7 +221,7 @@ async def start_monitor(
         from headrace.server.monitor.access import Guard, guarding
 
         access = guarding(Guard(authorization), report) if authorization else None
-        return handlers.application(source, base_path, streaming, access)
+        return handlers.application(source, base_path, streaming, access, console)
 
     serving = asyncio.get_running_loop().create_task(_serve(listening, host, application, secured, report))
     serving.add_done_callback(partial(_note_failure, listening))

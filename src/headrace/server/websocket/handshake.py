@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from websockets.extensions import ServerExtensionFactory
     from websockets.http11 import Request, Response
 
+    from headrace.server.websocket.pages import Pages
     from headrace.server.websocket.request import UpgradeRules
 
 _REQUEST_END: Final = b"\r\n\r\n"
@@ -34,7 +35,8 @@ _QUIET.setLevel(logging.ERROR)
 class Handshake(asyncio.Protocol):
     """One connection until its upgrade: then `upgraded` takes it over.
 
-    `done` is set when it is over, whatever came of it; `report` is told why a client was refused.
+    `done` is set when it is over, whatever came of it; `report` is told why a client was refused. `pages`
+    take over connections that ask for files of the console; None: there is none.
     """
 
     def __init__(
@@ -46,8 +48,11 @@ class Handshake(asyncio.Protocol):
         max_size: int,
         upgraded: Callable[[asyncio.Transport, ServerProtocol, UpgradeRequest], None],
         report: Callable[[str], None],
+        pages: Pages | None = None,
     ) -> None:
         self._rules = rules
+        self._pages = pages  # until it is known that this is an upgrade
+        self._early = b""
         self._headers = headers
         self._protocol = ServerProtocol(extensions=extensions, max_size=max_size, logger=_QUIET)
         self._upgraded = upgraded
@@ -67,6 +72,18 @@ class Handshake(asyncio.Protocol):
         transport, protocol = self._transport, self._protocol
         if transport is None or self.done.done():
             return
+        if self._pages is not None:
+            self._early += data
+            is_page = self._pages.are_wanted(self._early)
+            if is_page is None:
+                return
+            pages, data = self._pages, self._early
+            self._pages, self._early = None, b""
+            if is_page:
+                self._transport = None
+                self._finish()
+                pages.serve(transport, data)
+                return
         self._tail = (self._tail + data)[-len(_REQUEST_END) :]
         protocol.receive_data(data)
         events = protocol.events_received()

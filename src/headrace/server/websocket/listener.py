@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace import limits
 from headrace.conf.listen import advertised
 from headrace.engine.reasons import CloseReason
+from headrace.protocol.info import address_text
 from headrace.server.acceptor import Acceptor
-from headrace.server.addresses import reachable
+from headrace.server.addresses import is_wildcard, reachable
 from headrace.server.handshakes import secure
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
 
     from websockets.server import ServerProtocol
 
+    from headrace.conf.console_options import ConsoleOptions
     from headrace.conf.options import Options
     from headrace.conf.websocket_options import WebSocketOptions
     from headrace.server.listener import ListenerHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.port import InfoHost
     from headrace.server.tls_contexts import ServerTLS
+    from headrace.server.websocket.pages import Pages
     from headrace.server.websocket.request import UpgradeRequest
     from headrace.server.websocket.transport import WebSocketConnection
 
@@ -65,7 +68,15 @@ class WebSocketListener(Acceptor):
         self.context = context
         self._options = options
         self._access = WebSocketAccess(server, options, self.port)
-        self._rules = UpgradeRules(options, self._takes_leafs)
+        self._access_here = self._access
+        if options.console is not None and options.console.operator_secret:
+            from headrace.server.websocket.operator_access import OperatorAccess
+
+            secret = options.console.operator_secret
+            self._access_here = OperatorAccess(server, options, self.port, secret)
+        self._pages = None if options.console is None else _pages(server, options, options.console)
+        hosts = None if self._pages is None else self._pages.site.hosts
+        self._rules = UpgradeRules(options, self._takes_leafs, hosts)
         self._extensions = [DeflateFactory()] if options.compression else []
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._seconds = options.handshake_timeout or limits.WEBSOCKET_HANDSHAKE_TIMEOUT
@@ -73,6 +84,41 @@ class WebSocketListener(Acceptor):
     def use(self, context: ssl.SSLContext | None) -> None:
         """Use these certificates for new connections."""
         self.context = context
+
+    def close(self) -> None:
+        """Refuse connections from now on, and end those of pages."""
+        super().close()
+        if self._pages is not None:
+            self._pages.close()
+
+    @property
+    def console_url(self) -> str | None:
+        """The URL of the console for a browser on this machine; None: there is none."""
+        return None if self._options.console is None else self.console_url_for(self.local_host)
+
+    def console_url_for(self, host: str | None) -> str:
+        """Return the URL of the console for a browser that knows this machine by a name.
+
+        `host` None: it says none. Of the port itself where that is for one address, or advertised.
+        """
+        options, port = self._options, self.port
+        assert options.console is not None, "there is a console"
+        if options.advertise:
+            host, port = advertised(options.advertise, port)
+        elif host is None or not is_wildcard(options.host):
+            host = self.local_host
+        scheme = "http" if options.tls is None else "https"
+        return f"{scheme}://{address_text(host, port)}{options.console.path}/"
+
+    @property
+    def operator_url(self) -> str | None:
+        """The URL of the console that signs the operator of this run in; None: there is none."""
+        console_url = self.console_url
+        if console_url is None or self._access_here is self._access:
+            return None
+        from headrace.server.websocket.operator_access import operator_url
+
+        return operator_url(console_url, self._server.options)
 
     @property
     def scheme(self) -> str:
@@ -105,6 +151,7 @@ class WebSocketListener(Acceptor):
             max_size=max_message(self._server.options),
             upgraded=upgraded,
             report=report,
+            pages=self._pages,
         )
         server = self._server
         try:
@@ -128,6 +175,13 @@ class WebSocketListener(Acceptor):
             if not self._is_abandoned:
                 log.error("websocket: TLS handshake error from %s: %s", whence, failure(error))
             sock.close()
+
+    def _access_of(self, upgrade: UpgradeRequest, address: str) -> WebSocketAccess:
+        if self._access_here is self._access:
+            return self._access
+        from headrace.server.websocket.operator_access import is_of_this_machine
+
+        return self._access_here if is_of_this_machine(address, upgrade) else self._access
 
     def _takes_leafs(self) -> bool:
         leafs = self._server.leafs
@@ -175,7 +229,7 @@ class WebSocketListener(Acceptor):
             self._admit_leaf(transport, protocol, address)
             return
         server = self._server
-        session = server.clients.new_session(self._access, address[0], address[1])
+        session = server.clients.new_session(self._access_of(upgrade, address[0]), address[0], address[1])
         session.stand_ins = upgrade.credentials
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
@@ -184,6 +238,19 @@ class WebSocketListener(Acceptor):
         if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+
+
+def _pages(server: WebSocketHost, options: WebSocketOptions, console: ConsoleOptions) -> Pages:
+    """Return what serves the console of a port. Raises: HeadraceError without the files of the page."""
+    from headrace.console.settings import settings  # who serves no page loads none
+    from headrace.console.site import ConsoleSite, HostNames
+    from headrace.server.websocket.pages import Pages
+
+    names = [*console.hosts, options.host]
+    if options.advertise:
+        names.append(advertised(options.advertise, 0)[0])
+    document = settings(console, server_name=server.name)
+    return Pages(ConsoleSite(console.path, document, HostNames(names)))
 
 
 def max_message(options: Options) -> int:

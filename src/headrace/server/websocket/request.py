@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from headrace.conf.websocket_options import WebSocketOptions
+    from headrace.console.site import HostNames
 
 _KEY_BYTES: Final = 16
 _VERSION: Final = "13"
+_OF_PROXIES: Final = ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP")
 
 
 class Refusal(Exception):
@@ -41,7 +43,8 @@ class UpgradeRequest(Discreet, frozen=True):
     """The contents of an upgrade request. `credentials`: fields of CONNECT that cookies stand in for.
 
     `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
-    small messages suit it. `is_leaf`: it is no client but another server's leaf node.
+    small messages suit it. `is_leaf`: it is no client but another server's leaf node. `is_forwarded`: a proxy
+    has passed it on, and says so.
     """
 
     HIDDEN = frozenset({"credentials"})
@@ -50,14 +53,21 @@ class UpgradeRequest(Discreet, frozen=True):
     forwarded_for: str = ""
     is_browser: bool = False
     is_leaf: bool = False
+    is_forwarded: bool = False
 
 
 class UpgradeRules:
-    """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server."""
+    """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server.
 
-    def __init__(self, options: WebSocketOptions, takes_leafs: Callable[[], bool]) -> None:
+    `hosts`: the names that browsers may know the port by, where it serves a console; None: any.
+    """
+
+    def __init__(
+        self, options: WebSocketOptions, takes_leafs: Callable[[], bool], hosts: HostNames | None = None
+    ) -> None:
         self._takes_leafs = takes_leafs
-        self._same_origin = options.same_origin
+        self._same_origin = options.keeps_to_origin
+        self._hosts = hosts
         self._allowed: frozenset[WebOrigin] = frozenset(map(parse_origin, options.allowed_origins))
         self._cookies = {
             name: field
@@ -97,6 +107,7 @@ class UpgradeRules:
             _forwarded_for(headers),
             _only(headers, "User-Agent").startswith("Mozilla/"),
             is_leaf,
+            any(headers.get_all(name) for name in _OF_PROXIES),
         )
 
     def _check_origin(self, headers: Headers, host: str, is_secure: bool) -> None:
@@ -113,6 +124,9 @@ class UpgradeRules:
             raise _foreign("not same origin")
         if self._allowed and origin not in self._allowed:
             raise _foreign("not in the allowed list")
+        if self._hosts is not None and not self._allowed and not self._hosts.have(host):
+            # The same origin is no proof where a stranger's name leads here.
+            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "origin not allowed: unknown host")
 
     def _credentials(self, headers: Headers) -> dict[str, str]:
         if not self._cookies:
