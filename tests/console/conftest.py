@@ -7,6 +7,7 @@ and `other` in accounts with JetStream, `viewer` who may look (docs/console.md),
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 CONFIG = """
 server_name: first
-websocket { listen: "127.0.0.1:-1", no_tls: true }
+websocket { listen: "127.0.0.1:-1", no_tls: true%s }
 accounts {
     APP {
         jetstream: enabled
@@ -54,23 +55,26 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
+@dataclass(frozen=True)
 class Served:
-    """A running server and the address of its console."""
+    """A running server and the addresses of its console and its WebSocket port."""
 
-    def __init__(self, server: ServerProcess, files: ConsoleFiles, socket: str) -> None:
-        self.server = server
-        self.files = files
-        self.socket = socket
+    server: ServerProcess
+    url: str
+    socket: str
 
 
 def _served(side: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp(f"console-{side}")
-    arguments = ("-js", "-sd", str(folder), "-m", "-1")
-    with ServerProcess(SIDES[side], folder, *arguments, config=CONFIG) as server:
-        found = server.wait_for_line(r"Listening for websocket clients on (ws://\S+)")
-        socket = found.group(1)
+    program = SIDES[side]
+    config = CONFIG % (", console: true" if program.is_headrace else "")
+    with ServerProcess(program, folder, "-js", "-sd", str(folder), "-m", "-1", config=config) as server:
+        socket = server.wait_for_line(r"Listening for websocket clients on (ws://\S+)").group(1)
+        if program.is_headrace:
+            yield Served(server, f"{socket.replace('ws', 'http', 1)}/console/", socket)
+            return
         with ConsoleFiles(socket) as files:
-            yield Served(server, files, socket)
+            yield Served(server, files.url, socket)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +90,7 @@ def nats_server_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.fixture
 def console(chromium: Browser, headrace_served: Served) -> Iterator[Console]:
     """The console of a Headrace server that other tests use, too: names in it are a test's own."""
-    made = Console(chromium, headrace_served.files.url, headrace_served.socket)
+    made = Console(chromium, headrace_served.url, headrace_served.socket)
     yield made
     made.close()
 
@@ -95,6 +99,6 @@ def console(chromium: Browser, headrace_served: Served) -> Iterator[Console]:
 def any_console(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Console]:
     """The same over a server of each kind."""
     served: Served = request.getfixturevalue(f"{request.param.replace('-', '_')}_served")
-    made = Console(chromium, served.files.url, served.socket)
+    made = Console(chromium, served.url, served.socket)
     yield made
     made.close()
