@@ -34,8 +34,9 @@ def browser() -> Iterator[Browser]:
     """Start the browser; tests are skipped by name where there is none."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM)
         yield started
