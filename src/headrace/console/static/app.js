@@ -4,6 +4,7 @@
  */
 
 import { Link } from "./nats/link.js";
+import { Alerts } from "./data/alerts.js";
 import { Watch } from "./data/watch.js";
 import { keepLogin } from "./preferences.js";
 
@@ -74,6 +75,7 @@ export class App extends EventTarget {
     /** @type {Link | null} */
     this.operator = null;
     this.watch = new Watch(this);
+    this.alerts = new Alerts(this);
   }
 
   /** The address of the server's WebSocket port. */

@@ -1,0 +1,100 @@
+/**
+ * Consumers whose lag grows: asked for twice a minute of the streams that have consumers, as many as are quick to ask.
+ */
+
+import { consumers, streams } from "../nats/jetstream.js";
+import { poll } from "./poll.js";
+
+/** @typedef {import("../nats/link.js").Link} Link */
+/** @typedef {import("../nats/jetstream.js").StreamInfo} StreamInfo */
+/** @typedef {{ time: number, pending: number }} Sample */
+
+const EVERY_MS = 30_000;
+/** A lag that grew all this time is a finding. */
+export const GROWS_MS = 5 * 60_000;
+/** So many streams are looked at, those with the most messages. */
+export const MOST_STREAMS = 20;
+
+/** True while no sample of at least five minutes is lower than the one before, and the last is above the first. */
+export class LagHistory {
+  /** @type {Sample[]} */
+  samples = [];
+
+  /**
+   * @param {number} time ms
+   * @param {number} pending
+   */
+  add(time, pending) {
+    const last = this.samples.at(-1);
+    if (last && pending < last.pending) this.samples = [];
+    this.samples.push({ time, pending });
+  }
+
+  get isGrowing() {
+    const [first, last] = [this.samples[0], this.samples.at(-1)];
+    return Boolean(last && last.time - first.time >= GROWS_MS && last.pending > first.pending && last.pending > (this.#before(last.time - GROWS_MS)?.pending ?? 0));
+  }
+
+  /** The lag of five minutes ago, and of now. @returns {[number, number]} */
+  get growth() {
+    const last = /** @type {Sample} */ (this.samples.at(-1));
+    return [this.#before(last.time - GROWS_MS)?.pending ?? 0, last.pending];
+  }
+
+  /** @param {number} time */
+  #before(time) {
+    return this.samples.findLast((sample) => sample.time <= time);
+  }
+}
+
+export class GrowingLag {
+  /** The streams of the last look, with their state. @type {StreamInfo[]} */
+  streams = [];
+  /** @type {Map<string, LagHistory>} */
+  #histories = new Map();
+
+  /**
+   * Look at the consumers of an account until the signal is aborted.
+   *
+   * @param {Link} link
+   * @param {AbortSignal} signal
+   * @param {() => void} looked
+   */
+  follow(link, signal, looked) {
+    this.streams = [];
+    this.#histories.clear();
+    poll({ every: EVERY_MS, signal, ask: () => this.#look(link, signal), show: looked });
+  }
+
+  get findings() {
+    return [...this.#histories].filter(([, history]) => history.isGrowing).map(([key, history]) => {
+      const [stream, consumer] = JSON.parse(key);
+      return {
+        key: `lag ${key}`, kind: "lag", tone: /** @type {const} */ ("warn"), since: 0, href: `#/streams/${encodeURIComponent(stream)}`,
+        args: [stream, consumer, ...history.growth],
+      };
+    });
+  }
+
+  /**
+   * @param {Link} link
+   * @param {AbortSignal} signal
+   */
+  async #look(link, signal) {
+    this.streams = (await streams(link)).streams ?? [];
+    const seen = new Set();
+    const asked = this.streams.filter((one) => one.state.consumer_count).sort((a, b) => b.state.messages - a.state.messages).slice(0, MOST_STREAMS);
+    for (const { config } of asked) {
+      if (signal.aborted) return;
+      const answer = await consumers(link, config.name);
+      for (const one of answer.consumers ?? []) {
+        const key = JSON.stringify([config.name, one.name]);
+        seen.add(key);
+        const history = this.#histories.get(key) ?? new LagHistory();
+        this.#histories.set(key, history);
+        history.add(Date.now(), one.num_pending);
+      }
+    }
+    for (const key of this.#histories.keys()) if (!seen.has(key)) this.#histories.delete(key);
+  }
+}
