@@ -17,10 +17,11 @@ import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } 
 /** @typedef {{ user: string, account: string, expires?: number, permissions?: Permissions }} UserInfo */
 /** @typedef {{ publish?: Rights, subscribe?: Rights, responses?: object }} Permissions */
 /** @typedef {{ allow?: string[], deny?: string[] }} Rights */
-/** @typedef {{ timeout?: number, headers?: Record<string, string> }} AskOptions timeout in milliseconds */
+/** @typedef {Record<string, string | string[]>} HeaderValues */
+/** @typedef {{ timeout?: number, headers?: HeaderValues }} AskOptions timeout in milliseconds */
 
 const TIMEOUT = 5_000;
-/** Which header says that a request comes from a console, for logs and audit advisories. */
+/** The header that says to servers that a request comes from a console, for logs and audit advisories. */
 const CONSOLE_HEADER = "Headrace-Console";
 
 export class Link extends EventTarget {
@@ -107,7 +108,7 @@ export class Link extends EventTarget {
   async ask(subject, body = "", { timeout = TIMEOUT, headers: lines = {} } = {}) {
     this.#check();
     try {
-      return await this.#connection.request(subject, body, { timeout, headers: this.#headers(lines) });
+      return await this.#connection.request(subject, body, { timeout, headers: this.#headers(subject, lines) });
     } catch (error) {
       throw translated(error, subject, timeout);
     }
@@ -150,7 +151,7 @@ export class Link extends EventTarget {
    *
    * @param {string} subject
    * @param {Uint8Array | string} body
-   * @param {{ take: (message: Msg) => unknown, quiet?: number, timeout?: number, expected?: number, headers?: Record<string, string>, signal?: AbortSignal }} options
+   * @param {{ take: (message: Msg) => unknown, quiet?: number, timeout?: number, expected?: number, headers?: HeaderValues, signal?: AbortSignal }} options
    * @returns {Promise<void>}
    */
   eachAnswer(subject, body, { take, quiet = 300, timeout = TIMEOUT, expected = 0, headers: lines = {}, signal }) {
@@ -191,7 +192,7 @@ export class Link extends EventTarget {
       });
       this.addEventListener("denied", denied);
       signal?.addEventListener("abort", stop);
-      this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(lines) });
+      this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(subject, lines) });
     });
   }
 
@@ -267,12 +268,18 @@ export class Link extends EventTarget {
     if (this.state === "closed" || this.#connection.isClosed()) throw new NotConnected(this.reason || "not connected");
   }
 
-  /** @param {Record<string, string>} lines */
-  #headers(lines) {
+  /**
+   * The headers of a request. The servers' own subjects begin with `$`; a request of a person to others has the headers
+   * that the person gave it, and no more.
+   *
+   * @param {string} subject
+   * @param {HeaderValues} lines
+   */
+  #headers(subject, lines) {
     const made = headers();
-    made.set(CONSOLE_HEADER, this.sender);
-    for (const [name, value] of Object.entries(lines)) made.set(name, value);
-    return made;
+    if (subject.startsWith("$")) made.set(CONSOLE_HEADER, this.sender);
+    for (const [name, values] of Object.entries(lines)) for (const value of [values].flat()) made.append(name, value);
+    return made.keys().length ? made : undefined;
   }
 
   /** Ask the server who this is; a server without that request, or a user without the right, leaves it open. */
