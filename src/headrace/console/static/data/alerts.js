@@ -1,12 +1,12 @@
 /**
- * Events of servers, JetStream and clients while the tab is open, grouped, and findings: what is not right by the
- * figures. One for a console, whatever page is shown; as much is kept as a person can look at.
+ * Events of servers, JetStream and clients while the tab is open, grouped, and what is not right in the account
+ * by its figures over time. One for a console, whatever page is shown; as much is kept as a person can look at.
  * Never here: words (text/alerts.js), what an event is (event_kinds.js).
  */
 
+import { accountFindings } from "./account_findings.js";
 import { groupOf, told } from "./event_kinds.js";
 import { GrowingLag } from "./growing_lag.js";
-import { fullStorage } from "./full_storage.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("../nats/link.js").Link} Link */
@@ -14,10 +14,7 @@ import { fullStorage } from "./full_storage.js";
 /** @typedef {import("./event_kinds.js").Told} Told */
 /** @typedef {{ time: number, subject: string, document: unknown, told: Told }} Alert */
 /** @typedef {{ key: string, told: Told, count: number, first: number, last: number, subject: string }} Group */
-/**
- * Something that is not right by the figures. `kind` is a key of the texts, `args` what they say.
- * @typedef {{ key: string, kind: string, tone: import("../ui/blocks.js").Tone, since: number, href?: string, args: (string | number)[] }} Finding
- */
+/** @typedef {import("./findings.js").Finding} Finding */
 
 /** So many events are kept, the newest. */
 export const MOST_EVENTS = 5_000;
@@ -58,7 +55,7 @@ export class Alerts extends EventTarget {
   events = [];
   /** @type {Map<string, Group>} */
   groups = new Map();
-  /** @type {Finding[]} */
+  /** What is not right in the account, by its figures over time. @type {Finding[]} */
   findings = [];
   /** Subjects that a user may not listen to. @type {Set<string>} */
   refused = new Set();
@@ -187,9 +184,9 @@ export class Alerts extends EventTarget {
 
   /** @param {App} app */
   #find(app) {
-    const before = new Map(this.findings.map((finding) => [finding.key, finding.since]));
-    const now = Date.now();
-    this.findings = [...fullStorage(app.watch, this.#lag.streams), ...this.#lag.findings].map((finding) => ({ ...finding, since: before.get(finding.key) ?? now }));
+    const found = accountFindings(this.#lag.growing, app.watch.jetstream);
+    if (!found.length && !this.findings.length) return;
+    this.findings = found;
     this.#tell();
   }
 

@@ -6,7 +6,6 @@ import { consumers, streams } from "../nats/jetstream.js";
 import { poll } from "./poll.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */
-/** @typedef {import("../nats/jetstream.js").StreamInfo} StreamInfo */
 /** @typedef {{ time: number, pending: number }} Sample */
 
 const EVERY_MS = 30_000;
@@ -48,8 +47,6 @@ export class LagHistory {
 }
 
 export class GrowingLag {
-  /** The streams of the last look, with their state. @type {StreamInfo[]} */
-  streams = [];
   /** @type {Map<string, LagHistory>} */
   #histories = new Map();
 
@@ -61,18 +58,16 @@ export class GrowingLag {
    * @param {() => void} looked
    */
   follow(link, signal, looked) {
-    this.streams = [];
     this.#histories.clear();
     poll({ every: EVERY_MS, signal, ask: () => this.#look(link, signal), show: looked });
   }
 
-  get findings() {
+  /** The consumers whose lag grows, with what waited five minutes ago and what waits now. */
+  get growing() {
     return [...this.#histories].filter(([, history]) => history.isGrowing).map(([key, history]) => {
       const [stream, consumer] = JSON.parse(key);
-      return {
-        key: `lag ${key}`, kind: "lag", tone: /** @type {const} */ ("warn"), since: 0, href: `#/streams/${encodeURIComponent(stream)}`,
-        args: [stream, consumer, ...history.growth],
-      };
+      const [before, now] = history.growth;
+      return { stream, consumer, before, now };
     });
   }
 
@@ -81,9 +76,8 @@ export class GrowingLag {
    * @param {AbortSignal} signal
    */
   async #look(link, signal) {
-    this.streams = (await streams(link)).streams ?? [];
     const seen = new Set();
-    const asked = this.streams.filter((one) => one.state.consumer_count).sort((a, b) => b.state.messages - a.state.messages).slice(0, MOST_STREAMS);
+    const asked = ((await streams(link)).streams ?? []).filter((one) => one.state.consumer_count).sort((a, b) => b.state.messages - a.state.messages).slice(0, MOST_STREAMS);
     for (const { config } of asked) {
       if (signal.aborted) return;
       const answer = await consumers(link, config.name);

@@ -1,16 +1,17 @@
 /** Alerts: what servers and JetStream told since the tab was opened, grouped, and what is not right by the figures. */
 
 import { to } from "../app.js";
+import { followFindings } from "../data/findings.js";
 import { KINDS } from "../data/event_kinds.js";
 import { foreign, h, replace } from "../dom/element.js";
 import { clockTime, count } from "../format.js";
 import { text, whatWords } from "../text/alerts.js";
 import { useStyles } from "../dom/styles.js";
 import { ago, button, card, choice, linkButton, onCommandLine, pageHead, status, tag } from "../ui/blocks.js";
-import { empty } from "../ui/empty.js";
+import { empty, failure } from "../ui/empty.js";
 import { say } from "../ui/toasts.js";
+import { countedFindings, findingList } from "../ui/findings.js";
 import { Table } from "../ui/table.js";
-import { findingList } from "./alerts/findings.js";
 import { openGroup } from "./alerts/group.js";
 import { sound } from "./alerts/sound.js";
 
@@ -40,8 +41,18 @@ export async function show({ host, query, app, signal, go }) {
     notes,
     onCommandLine(...commands(app)),
   );
+  /** @type {import("../data/findings.js").Diagnosis} */
+  let diagnosis = { findings: [], unseen: 0 };
+  /** @type {unknown} */
+  let problem = null;
+  const drawFindings = () => replace(findings, findingLines(app, [...alerts.findings, ...diagnosis.findings], diagnosis.unseen, problem));
+  followFindings(app, {
+    signal,
+    show: (answer) => { [diagnosis, problem] = [answer, null]; drawFindings(); },
+    failed: (error) => { problem = error; drawFindings(); },
+  });
   const draw = () => {
-    replace(findings, findingList(alerts.findings, Boolean(app.account)));
+    drawFindings();
     table.setRows(alerts.latest().filter((group) => isOfKind(group, chosen)));
     replace(notes, noteLines(app));
   };
@@ -93,6 +104,21 @@ function about({ told }) {
 function isOfKind({ told }, chosen) {
   if (chosen === "all") return true;
   return chosen === "problems" ? told.tone === "bad" || told.tone === "warn" : told.kind === chosen;
+}
+
+/**
+ * @param {import("../app.js").App} app
+ * @param {import("../data/findings.js").Finding[]} findings
+ * @param {number} unseen
+ * @param {unknown} problem why they could not be looked for
+ */
+function findingLines(app, findings, unseen, problem) {
+  const nothing = h("div", { class: "row" }, status("good", text.nothingFound), h("span", { class: "muted" }, app.operator ? text.noFindings : text.noFindingsAccount));
+  return [
+    findings.length ? [h("p", { class: "muted" }, countedFindings(findings)), findingList(findings, { leads: (symptom) => !symptom.account || symptom.account === app.account?.who.account })] : problem === null && nothing,
+    unseen > 0 && h("p", { class: "muted small" }, text.unseen(count(unseen))),
+    problem !== null && h("div", { class: "stack" }, h("p", { class: "muted" }, text.notLooked), failure(problem)),
+  ].flat();
 }
 
 /** @param {import("../app.js").App} app */
