@@ -375,7 +375,7 @@ function translated(error, subject, timeout) {
       const violation = /** @type {Error & { subject: string, operation: string }} */ (found);
       return new NoRight(violation.subject, violation.operation);
     }
-    if (found.name === "NoRespondersError") return new NobodyThere(subject);
+    if (found.name === "NoResponders") return new NobodyThere(subject);
     if (found.name === "TimeoutError") return new NoAnswer(subject, timeout);
     if (found.name === "ClosedConnectionError" || found.name === "DrainingConnectionError") return new NotConnected(found.message);
   }
