@@ -1,4 +1,98 @@
-/** @param {import("./index.js").Place} place */
-export function show({ host }) {
-  host.append("tables");
+/** Tables: streams and channels that servers archive as Parquet tables, how far each is, and what went wrong. */
+
+import { to } from "../app.js";
+import { SELDOM, poll } from "../data/poll.js";
+import { foreign, h, replace } from "../dom/element.js";
+import { asDate, brief, bytes, count } from "../format.js";
+import { tableStates } from "../nats/tables.js";
+import { text } from "../text/tables.js";
+import { ago, card, figure, figures, onCommandLine, pageHead, status } from "../ui/blocks.js";
+import { empty, failure } from "../ui/empty.js";
+import { Table } from "../ui/table.js";
+
+/** @typedef {import("./index.js").Place} Place */
+/** @typedef {import("../nats/tables.js").TableState} TableState */
+/** @typedef {import("../ui/blocks.js").Tone} Tone */
+
+/** @param {Place} place */
+export function show({ host, app, signal }) {
+  const link = /** @type {import("../nats/link.js").Link} */ (app.account);
+  const sums = h("div");
+  const body = h("div");
+  const table = new Table(tableOptions());
+  replace(host, pageHead("Tables", { sub: text.sub }), sums, body, onCommandLine("headrace tables list tables", "headrace tables verify tables"));
+  poll({
+    every: SELDOM,
+    signal,
+    ask: () => tableStates(link),
+    show: (found) => {
+      if (!found) return replace(body, card("", {}, empty(text.absent, h("p", {}, text.absentNext))));
+      replace(sums, found.length > 0 && sumsOf(found));
+      if (!table.element.isConnected) replace(body, card(text.table, { flush: true }, table.element));
+      return table.setRows(found);
+    },
+    failed: (error) => {
+      if (!table.element.isConnected) replace(body, failure(error));
+    },
+  });
+}
+
+/** @param {TableState[]} found */
+function sumsOf(found) {
+  const sum = (/** @type {(one: TableState) => number} */ value) => found.reduce((total, one) => total + value(one), 0);
+  return figures(
+    figure(text.figures.tables, count(found.length)),
+    figure(text.figures.failed, count(found.filter((one) => one.error).length)),
+    figure(text.figures.behind, brief(sum(waiting))),
+    figure(text.figures.files, brief(sum((one) => one.files))),
+    figure(text.figures.bytes, bytes(sum((one) => one.bytes))),
+  );
+}
+
+/** @param {TableState} one */
+function waiting(one) {
+  return Math.max(0, one.last_sequence - one.archived_sequence);
+}
+
+/**
+ * @param {TableState} one
+ * @returns {[Tone, string]}
+ */
+function stateOf(one) {
+  if (one.error) return ["bad", text.states.failed];
+  if (!one.last_sequence) return ["idle", text.states.empty];
+  return waiting(one) ? ["info", text.states.behind] : ["good", text.states.good];
+}
+
+/** @param {TableState} one */
+function nameOf(one) {
+  const name = foreign(one.name);
+  return one.kind === "stream" ? h("a", { href: to("streams", [one.name]) }, name) : name;
+}
+
+/** @returns {import("../ui/table.js").TableOptions<TableState>} */
+function tableOptions() {
+  const { columns } = text;
+  return {
+    name: "tables",
+    label: text.table,
+    key: (one) => JSON.stringify([one.kind, one.account, one.name]),
+    words: (one) => [one.kind, one.account, one.name, one.error].join(" "),
+    sorted: ["name", "up"],
+    empty: () => empty(text.none, h("p", {}, text.noneNext)),
+    columns: [
+      { name: "name", label: columns.name, cell: nameOf, sort: (one) => one.name },
+      { name: "kind", label: columns.kind, cell: (one) => text.kinds[one.kind] ?? foreign(one.kind), sort: (one) => one.kind },
+      { name: "account", label: columns.account, hidden: true, cell: (one) => foreign(one.account || "–"), sort: (one) => one.account },
+      { name: "state", label: columns.state, cell: (one) => status(...stateOf(one)), sort: (one) => ["bad", "info", "idle", "good"].indexOf(stateOf(one)[0]) },
+      { name: "behind", label: columns.behind, number: true, cell: (one) => count(waiting(one)), sort: waiting },
+      { name: "archived", label: columns.archived, number: true, cell: (one) => count(one.archived_sequence), sort: (one) => one.archived_sequence },
+      { name: "last", label: columns.last, number: true, hidden: true, cell: (one) => count(one.last_sequence), sort: (one) => one.last_sequence },
+      { name: "files", label: columns.files, number: true, cell: (one) => count(one.files), sort: (one) => one.files },
+      { name: "bytes", label: columns.bytes, number: true, cell: (one) => bytes(one.bytes), sort: (one) => one.bytes },
+      { name: "run", label: columns.run, number: true, cell: (one) => ago(one.last_run), sort: (one) => asDate(one.last_run)?.getTime() },
+      { name: "verified", label: columns.verified, number: true, hidden: true, cell: (one) => ago(one.verified), sort: (one) => asDate(one.verified)?.getTime() },
+      { name: "error", label: columns.error, cell: (one) => foreign(one.error), sort: (one) => one.error },
+    ],
+  };
 }
