@@ -3,48 +3,14 @@
  */
 
 import { consumers, streams } from "../nats/jetstream.js";
+import { LagHistory } from "./lag_history.js";
 import { poll } from "./poll.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */
-/** @typedef {{ time: number, pending: number }} Sample */
 
 const EVERY_MS = 30_000;
-/** A lag that grew all this time is a finding. */
-export const GROWS_MS = 5 * 60_000;
 /** So many streams are looked at, those with the most messages. */
 export const MOST_STREAMS = 20;
-
-/** True while no sample of at least five minutes is lower than the one before, and the last is above the first. */
-export class LagHistory {
-  /** @type {Sample[]} */
-  samples = [];
-
-  /**
-   * @param {number} time ms
-   * @param {number} pending
-   */
-  add(time, pending) {
-    const last = this.samples.at(-1);
-    if (last && pending < last.pending) this.samples = [];
-    this.samples.push({ time, pending });
-  }
-
-  get isGrowing() {
-    const [first, last] = [this.samples[0], this.samples.at(-1)];
-    return Boolean(last && last.time - first.time >= GROWS_MS && last.pending > first.pending && last.pending > (this.#before(last.time - GROWS_MS)?.pending ?? 0));
-  }
-
-  /** The lag of five minutes ago, and of now. @returns {[number, number]} */
-  get growth() {
-    const last = /** @type {Sample} */ (this.samples.at(-1));
-    return [this.#before(last.time - GROWS_MS)?.pending ?? 0, last.pending];
-  }
-
-  /** @param {number} time */
-  #before(time) {
-    return this.samples.findLast((sample) => sample.time <= time);
-  }
-}
 
 export class GrowingLag {
   /** @type {Map<string, LagHistory>} */
