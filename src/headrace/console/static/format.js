@@ -99,6 +99,16 @@ export function clockTime(value) {
   return date ? clock.format(date) : "–";
 }
 
+const exact = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });
+
+/**
+ * The time of day with its milliseconds.
+ * @param {number} ms since 1970
+ */
+export function exactTime(ms) {
+  return exact.format(ms);
+}
+
 /**
  * The same moment in UTC, for who hovers over it.
  * @param {string | number | Date | null | undefined} value

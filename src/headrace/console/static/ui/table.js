@@ -131,6 +131,20 @@ export class Table {
     this.#arrange();
   }
 
+  /** True while a person reads in the middle: scrolled down, or with the focus on a row. */
+  get isHeld() {
+    return this.#box.scrollTop > 0 || (document.activeElement !== document.body && this.#body.contains(document.activeElement));
+  }
+
+  /** Back to the first row, and the focus with it. */
+  toTop() {
+    const hadFocus = this.#body.contains(document.activeElement);
+    this.#current = "";
+    this.#box.scrollTop = 0;
+    if (hadFocus) this.#box.focus({ preventScroll: true });
+    this.#draw(true);
+  }
+
   get picks() {
     return this.#rows.filter((row) => this.#picks.has(this.#options.key(row)));
   }
