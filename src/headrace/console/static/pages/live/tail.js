@@ -19,6 +19,8 @@ import { SubjectCounts } from "./subject_counts.js";
 const MOMENT_MS = 250;
 const MOMENT_MESSAGES = 5_000;
 const MOMENT_BYTES = 8 * 1_048_576;
+/** So much a moment counts less than the next one, in the estimate of the rate. */
+const KEPT = 0.8;
 /** Before a gap messages came at least so quickly: then this tab was too slow. By the second. */
 const QUICK = 5_000;
 /** Filtering anew goes on for so long at a time, in ms. */
@@ -43,6 +45,7 @@ export class Tail {
     this.#isWide = patterns.some((pattern) => /^[*>]/.test(pattern));
     link.addEventListener("state", () => this.#onState(), { signal });
     signal.addEventListener("abort", () => this.stop());
+    this.#inBefore = link.stats.inMsgs;
     this.#listen();
     this.#timer = window.setInterval(() => this.#onMoment(), MOMENT_MS);
   }
@@ -78,11 +81,14 @@ export class Tail {
   #ends = [];
   #momentCount = 0;
   #momentBytes = 0;
-  #momentBegan = 0;
+  #momentBegan = performance.now();
   #cutAt = 0;
   #lastCut = -Infinity;
-  /** The messages a second while it listens, smoothed. */
-  #rate = 0;
+  /** Messages of the connection before this moment. */
+  #inBefore = 0;
+  /** Messages that came, and the milliseconds for which it listened, of the last moments: the older, the less. */
+  #arrived = 0;
+  #listened = 0;
   #lostAt = 0;
   /** Messages that are yet to be filtered anew. @type {import("./ring.js").TailRow[]} */
   #unfiltered = [];
@@ -94,7 +100,7 @@ export class Tail {
 
   /** About how many messages a second are sent, those that it does not look at too. */
   get estimate() {
-    return this.#rate;
+    return this.#listened ? (this.#arrived * 1_000) / this.#listened : 0;
   }
 
   get isLost() {
@@ -165,7 +171,6 @@ export class Tail {
   /** @param {Msg} message */
   #take(message) {
     const size = message.data.length;
-    if (this.#momentCount === 0) this.#momentBegan = performance.now();
     this.#momentCount += 1;
     this.#momentBytes += size;
     if (this.#momentCount >= MOMENT_MESSAGES || this.#momentBytes >= MOMENT_BYTES) this.#cut();
@@ -202,17 +207,24 @@ export class Tail {
     this.#end();
   }
 
+  /**
+   * A moment is over. Of what it cut off some was on its way already: the connection has counted it, nobody took it.
+   * How much was not even sent is an estimate.
+   */
   #onMoment() {
     if (this.#lostAt) return;
     const now = performance.now();
-    const seconds = this.#cutAt ? (this.#cutAt - this.#momentBegan) / 1_000 : MOMENT_MS / 1_000;
-    const rate = this.#momentCount / Math.max(seconds, 0.005);
-    this.#rate = this.#rate ? this.#rate * 0.8 + rate * 0.2 : rate;
+    const inNow = this.#link.stats.inMsgs;
+    const arrived = inNow - this.#inBefore;
+    this.#arrived = this.#arrived * KEPT + arrived;
+    this.#listened = this.#listened * KEPT + (this.#cutAt || now) - this.#momentBegan;
     if (this.#cutAt) {
-      this.skipped += Math.round((this.#rate * (now - this.#cutAt)) / 1_000);
+      this.skipped += Math.max(0, arrived - this.#momentCount) + Math.round((this.estimate * (now - this.#cutAt)) / 1_000);
       this.#cutAt = 0;
       this.#listen();
     }
+    this.#inBefore = inNow;
+    this.#momentBegan = now;
     this.#momentCount = this.#momentBytes = 0;
   }
 
@@ -223,8 +235,10 @@ export class Tail {
     if (this.#link.state === "reconnecting" && !this.#lostAt) this.#lostAt = Date.now();
     if (this.#link.state === "connected" && this.#lostAt) {
       const seconds = (Date.now() - this.#lostAt) / 1_000;
-      const lost = this.#rate >= QUICK ? brief(this.#rate * seconds) : "";
+      const lost = this.estimate >= QUICK ? brief(this.estimate * seconds) : "";
       this.#lostAt = 0;
+      this.#inBefore = this.#link.stats.inMsgs;
+      this.#momentBegan = performance.now();
       this.ring.pushNote(gapNote(duration(Math.round(seconds * 10) / 10 || 0.1), lost));
     }
     if (this.#link.state === "closed") this.stop();
