@@ -8,7 +8,7 @@ import { listenForTrace } from "../../nats/traces.js";
 import { text } from "../../text/live.js";
 import { commandLine, status } from "../../ui/blocks.js";
 import { showProblem } from "../../ui/dialog.js";
-import { payloadView } from "../../ui/payload.js";
+import { payloadLine, payloadView } from "../../ui/payload.js";
 import { sendCommand } from "./commands.js";
 import { headerTable } from "./details.js";
 import { DraftForm } from "./draft_form.js";
@@ -205,6 +205,6 @@ function answerItem(answer, ms) {
     h("div", { class: "row" }, h("strong", {}, words.after(duration(ms / 1_000))), h("span", { class: "muted" }, bytes(answer.size)), answer.status && h("span", { class: "tag" }, foreign(answer.status))),
     code !== undefined && status("bad", foreign(words.serviceError(code, said))),
     (answer.headers.length > 0 || answer.isOdd) && headerTable(answer),
-    payloadView(answer.data),
+    answer.data.length ? payloadView(answer.data) : payloadLine(answer.data),
   );
 }

@@ -6,7 +6,7 @@ import { bytes, time, utc } from "../../format.js";
 import { text } from "../../text/live.js";
 import { button, copy, facts, linkButton, onCommandLine, status } from "../../ui/blocks.js";
 import { openPanel } from "../../ui/dialog.js";
-import { payloadView } from "../../ui/payload.js";
+import { payloadLine, payloadView } from "../../ui/payload.js";
 import { sendCommand } from "./commands.js";
 import { document as asDocument, utf8 } from "./export.js";
 
@@ -31,7 +31,7 @@ export function openMessage(message, { compose, signal }) {
     h("h3", {}, words.headers),
     headerTable(message),
     h("h3", {}, text.columns.payload),
-    payloadView(message.data),
+    message.data.length ? payloadView(message.data) : payloadLine(message.data),
     h(
       "div",
       { class: "buttons" },
