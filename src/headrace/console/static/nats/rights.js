@@ -3,17 +3,19 @@
  * does not say it leaves it open: the request then is refused, or not.
  */
 
-import { covers } from "./subjects.js";
+import { covers, overlaps } from "./subjects.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./link.js").Rights} Rights */
 
 /**
+ * True if a user may publish to a subject, or to some subject of a pattern.
+ *
  * @param {Link} link
  * @param {string} subject
  */
 export function mayPublish(link, subject) {
-  return isAllowed(link.who.permissions?.publish, subject);
+  return isAllowed(link.who.permissions?.publish, subject, overlaps);
 }
 
 /**
@@ -21,7 +23,7 @@ export function mayPublish(link, subject) {
  * @param {string} pattern
  */
 export function maySubscribe(link, pattern) {
-  return isAllowed(link.who.permissions?.subscribe, pattern);
+  return isAllowed(link.who.permissions?.subscribe, pattern, covers);
 }
 
 /**
@@ -39,9 +41,10 @@ export function mayPublishAnything(link) {
  *
  * @param {Rights | undefined} rights
  * @param {string} subject
+ * @param {(pattern: string, subject: string) => boolean} suffices
  */
-function isAllowed(rights, subject) {
+function isAllowed(rights, subject, suffices) {
   if (!rights) return true;
   if (rights.deny?.some((pattern) => covers(pattern, subject))) return false;
-  return !rights.allow?.length || rights.allow.some((pattern) => covers(pattern.split(" ")[0], subject));
+  return !rights.allow?.length || rights.allow.some((pattern) => suffices(pattern.split(" ")[0], subject));
 }

@@ -36,6 +36,22 @@ export function covers(pattern, inner) {
 }
 
 /**
+ * True if some subject is taken by both patterns.
+ *
+ * @param {string} one
+ * @param {string} other
+ */
+export function overlaps(one, other) {
+  const [a, b] = [one.split("."), other.split(".")];
+  for (let place = 0; ; place += 1) {
+    if (a[place] === ">" && place < b.length) return true;
+    if (b[place] === ">" && place < a.length) return true;
+    if (place === a.length || place === b.length) return a.length === b.length;
+    if (a[place] !== b[place] && a[place] !== "*" && b[place] !== "*") return false;
+  }
+}
+
+/**
  * The patterns without those that another one covers: each message then comes once.
  * @param {string[]} patterns
  */

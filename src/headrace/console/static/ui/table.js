@@ -38,6 +38,9 @@ import { menu } from "./menu.js";
  * @property {(row: R) => unknown} [json] what "copy as JSON" gives; without it the row itself
  * @property {[string, "up" | "down"]} [sorted] the column and its direction at first
  * @property {(column: string, direction: "up" | "down") => void} [sort] sorts at the server, in the place of here
+ * @property {(column: string, direction: "up" | "down") => void} [arranged] told when a person sorts by another column; the table sorts
+ *   the rows that it has all the same
+ * @property {string} [filter] what is filtered by at first
  * @property {(rows: R[]) => void} [seen] the rows that are in view now, after the view changed
  * @property {boolean} [pick] rows can be picked
  * @property {(rows: R[]) => void} [picked] other rows are picked
@@ -59,6 +62,7 @@ export class Table {
     this.#options = options;
     this.#hidden = new Set(hiddenColumns(options.name) ?? options.columns.filter((column) => column.hidden).map((column) => column.name));
     [this.#sorted, this.#direction] = options.sorted ?? ["", "up"];
+    this.#filter = (options.filter ?? "").trim().toLowerCase();
     this.#body = h("tbody");
     this.#head = h("thead");
     this.#table = h("table", { class: "table windowed", "aria-label": options.label }, this.#head, this.#body);
@@ -145,6 +149,11 @@ export class Table {
     this.#draw(true);
   }
 
+  /** What the rows are filtered by now, in lower case; "" where they are not. */
+  get filter() {
+    return this.#filter;
+  }
+
   get picks() {
     return this.#rows.filter((row) => this.#picks.has(this.#options.key(row)));
   }
@@ -162,7 +171,7 @@ export class Table {
   #tools() {
     const { words, tools = [], plain } = this.#options;
     if (plain || (!words && !tools.length)) return null;
-    return h("div", { class: "table-tools" }, words && filterInput(text.filter, (typed) => this.setFilter(typed)), tools);
+    return h("div", { class: "table-tools" }, words && filterInput(text.filter, (typed) => this.setFilter(typed), this.#options.filter), tools);
   }
 
   #foot() {
@@ -195,6 +204,7 @@ export class Table {
     if (this.#sorted === name) this.#direction = this.#direction === "up" ? "down" : "up";
     else [this.#sorted, this.#direction] = [name, number ? "down" : "up"];
     this.#options.sort?.(this.#sorted, this.#direction);
+    this.#options.arranged?.(this.#sorted, this.#direction);
     this.#drawHead();
     this.#arrange();
   }
