@@ -30,11 +30,11 @@ export function authenticators(login) {
     case "token":
       return [tokenAuthenticator(login.token)];
     case "nkey":
-      return [nkeyAuthenticator(bytesOf(login.seed))];
+      return [nkeyAuthenticator(bytesOf(login.seed.trim()))];
     case "jwt":
-      return [jwtAuthenticator(login.jwt, login.seed ? bytesOf(login.seed) : undefined)];
+      return [jwtAuthenticator(login.jwt, login.seed ? bytesOf(login.seed.trim()) : undefined)];
     case "creds":
-      return [credsAuthenticator(bytesOf(login.text))];
+      return [credsAuthenticator(bytesOf(plainLines(login.text)))];
   }
 }
 
@@ -55,7 +55,15 @@ export function isUserSeed(text) {
   return /^SU[A-Z2-7]{56}$/.test(text.trim());
 }
 
+/**
+ * The lines of a file, each with the end that nats-core wants: a line feed alone, behind the last one, too.
+ * @param {string} text
+ */
+function plainLines(text) {
+  return `${text.trim().replaceAll("\r\n", "\n")}\n`;
+}
+
 /** @param {string} text */
 function bytesOf(text) {
-  return new TextEncoder().encode(text.trim());
+  return new TextEncoder().encode(text);
 }
