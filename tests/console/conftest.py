@@ -2,7 +2,8 @@
 
 `console` is Headrace's, `any_console` each server's in turn. Users, whose passwords are their names: `app`
 and `other` in accounts with JetStream, `viewer` who may look (docs/console.md), `nobody` who may do nothing,
-`plain` in an account without JetStream, `sys` of the system account.
+`plain` in an account without JetStream, `shop` in one with something in everything (content.py), `sys` of
+the system account.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ accounts {
         ]
     }
     OTHER { jetstream: enabled, users: [ { user: other, password: other } ] }
+    SHOP { jetstream: enabled, users: [ { user: shop, password: shop } ] }
     PLAIN { users: [ { user: plain, password: plain } ] }
     SYS { users: [ { user: sys, password: sys } ] }
 }

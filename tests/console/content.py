@@ -1,4 +1,4 @@
-"""An account with something in everything, as a shop would have it: for pictures, and for walks over all pages."""
+"""An account with something in everything, as a shop would have it: for pictures and for walks over pages."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Content:
                 "paid": number % 3 == 0,
             }
             await js.publish(f"orders.{('eu', 'us', 'asia')[number % 3]}.new", json.dumps(order).encode())
-        await js.add_consumer("ORDERS", ConsumerConfig("billing", max_ack_pending=500))
-        await js.add_consumer("ORDERS", ConsumerConfig("shipping", filter_subject="orders.eu.>"))
+        await js.add_consumer("ORDERS", ConsumerConfig(durable_name="billing", max_ack_pending=500))
+        await js.add_consumer("ORDERS", ConsumerConfig(durable_name="shipping", filter_subject="orders.eu.>"))
         pulled = await js.pull_subscribe("orders.>", "billing", stream="ORDERS")
         for message in await pulled.fetch(120):
             if not message.data.endswith(b"true}"):

@@ -1,4 +1,4 @@
-"""Attacks on the console: foreign pages, frames, secrets that stay, users who may only look, hostile names."""
+"""Attacks on the console: foreign pages, frames, secrets that stay, who may only look, hostile names."""
 
 from __future__ import annotations
 

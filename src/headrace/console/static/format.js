@@ -34,7 +34,7 @@ export function bytes(value) {
     left /= 1024;
     power += 1;
   }
-  const text = power ? precise.format(left) : whole.format(left);
+  const text = power ? precise.format(left) : whole.format(Math.round(left));
   return `${value < 0 ? "-" : ""}${text} ${SIZES[power]}`;
 }
 
