@@ -29,14 +29,15 @@ def said(server: ServerProcess) -> tuple[str, int, str]:
     return found[1], int(found[2]), found[3]
 
 
-def answer(port: int, credentials: dict[str, str], **headers: str) -> bytes:
-    """What a client gets that signs in and asks the system account for the server's identity."""
+IDZ = "$SYS.REQ.SERVER.PING.IDZ"
+
+
+def answer(port: int, credentials: dict[str, str], subject: str = IDZ, **headers: str) -> bytes:
+    """What a client gets that signs in and asks the system account, for the server's identity at first."""
     with WebSocket(port, request(port, **headers)) as client:
         client.take_through(b"\r\n")
         connect = json.dumps({"verbose": False, "headers": True, "no_responders": True, **credentials})
-        client.send(
-            f"CONNECT {connect}\r\nSUB r 1\r\nPUB $SYS.REQ.SERVER.PING.IDZ r 0\r\n\r\nPING\r\n".encode()
-        )
+        client.send(f"CONNECT {connect}\r\nSUB r 1\r\nPUB {subject} r 0\r\n\r\nPING\r\n".encode())
         text = b""
         while b"MSG r 1 " not in text and b"Authorization Violation" not in text:
             text += client.take_frame().data
@@ -82,7 +83,7 @@ def test_secret_is_worth_nothing_elsewhere(tried: tuple[ServerProcess, Path]) ->
         connect = json.dumps(
             {"verbose": False, "headers": True, "no_responders": True, "user": "operator", "pass": secret}
         )
-        wire.send(f"CONNECT {connect}\r\nSUB r 1\r\nPUB $SYS.REQ.SERVER.PING.IDZ r 0\r\n\r\n".encode())
+        wire.send(f"CONNECT {connect}\r\nSUB r 1\r\nPUB {IDZ} r 0\r\n\r\n".encode())
         assert b"503" in wire.sync()
 
 
@@ -120,12 +121,28 @@ def test_with_users_no_operator_is_made(tmp_path: Path) -> None:
 
 
 def test_several_processes_have_one_console(tmp_path: Path) -> None:
-    with ServerProcess(HEADRACE, tmp_path, "--console", "--processes", "2", "-m", "-1") as server:
+    arguments = ("--console", "--processes", "2", "-m", "-1")
+    with ServerProcess(HEADRACE, tmp_path, *arguments, config="max_payload: 2000\n") as server:
         url, port, secret = said(server)
+        login = {"user": "operator", "pass": secret}
+        server.config_file.write_text("max_payload: 1000\n")
         for _ in range(4):  # whichever process answers
             with urllib.request.urlopen(url) as page:
                 assert page.status == 200
-            assert b'"host":' in answer(port, {"user": "operator", "pass": secret})
+            identity, _ = json.JSONDecoder().raw_decode(
+                answer(port, login).decode().partition("MSG r ")[2].partition("\r\n")[2]
+            )
+            difference = answer(port, login, f"$SYS.REQ.SERVER.{identity['id']}.CONFIG.DIFF")
+            assert b'"before":"2000","after":"1000","needs_restart":false' in difference
+            assert difference.count(b'"needs_restart":') == 1  # and nothing of the share that a process has
+        server.signal(signal.SIGHUP)
+        server.wait_for_line(r"Reloaded server configuration")
+        wait_until(
+            lambda: (
+                b'"differences":[]' in answer(port, login, f"$SYS.REQ.SERVER.{identity['id']}.CONFIG.DIFF")
+            ),
+            "the file is what the process has",
+        )
         with urllib.request.urlopen(server.monitor_url) as page:
             assert f'<a href="{url}">Console</a>' in page.read().decode()
 

@@ -248,7 +248,7 @@ class Supervisor:
             logging.getLogger(logs.LOGGER_NAME).removeHandler(self._handler)
             share = Share(
                 index, self._count, self._start_ns, self._plan.has_private_mesh, self._slots,
-                runs_jetstream=self._options.jetstream is not None,
+                runs_jetstream=self._options.jetstream is not None, whole_options=self._options,
             )  # fmt: skip
             code = work(options, share, there, inherited)
         except Exception:  # noqa: BLE001 - there is no log yet, and nobody above: this is the whole process
@@ -443,7 +443,7 @@ class Supervisor:
         self._options = new
         for child in list(self._children.values()):
             options = self._plan.options_of(child.index, new, child.dials, child.monitor_port)
-            self._tell(child, "reload", options)
+            self._tell(child, "reload", options, new)
 
     def _read_again(self) -> Options:
         old = self._options

@@ -43,7 +43,8 @@ _SLOT: Final = struct.Struct("=Q")
 class Share:
     """A child's share of the server besides its options: its number, and the memory that all processes share.
 
-    `slots`: the number of connections of each, 8 bytes in the machine's order.
+    `slots`: the number of connections of each, 8 bytes in the machine's order. `whole_options`: those of the
+    whole server, at the start.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Share:
         slots: mmap,
         *,
         runs_jetstream: bool,
+        whole_options: Options,
     ) -> None:
         self.index: Final = index
         self.count: Final = count
@@ -62,6 +64,7 @@ class Share:
         self.has_private_mesh: Final = has_private_mesh
         self.slots: Final = slots
         self.runs_jetstream: Final = runs_jetstream
+        self.whole_options: Final = whole_options
 
 
 def work(
@@ -146,6 +149,7 @@ class WorkerProcess(app.Process):
         self.start_ns = share.start_ns
         self.has_private_mesh = share.has_private_mesh
         self.runs_jetstream = share.runs_jetstream
+        self.whole_options = share.whole_options
         self.peers: frozenset[str] = frozenset()
         self.missing: int | None = None
         self._heard_of_peers = asyncio.Event()
@@ -233,13 +237,14 @@ class WorkerProcess(app.Process):
             case "part" | "answered":
                 self._exchange.heard(word, *rest)
 
-    def _take_options(self, options: Options) -> None:
+    def _take_options(self, options: Options, whole: Options) -> None:
         self._lines.quieter(is_quiet=True)
         try:
             change_options(self._server, options)
         except (ConfigError, StartError) as error:
             self._channel.say("reloaded", str(error))
         else:
+            self.whole_options = whole
             self._channel.say("reloaded", "")
         self._lines.quieter(is_quiet=False)
 

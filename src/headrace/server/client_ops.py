@@ -304,11 +304,17 @@ class ClientOps(ConnectionLog):
         return request_info(session, account=account, shares=shares, service=service, server=server)
 
     def publisher_info(self) -> bytes | None:
-        """The account and the user that it has proved to be, for services that keep users apart."""
+        """The account and the user that it has proved to be, for services that keep users apart.
+
+        For the system account, whose commands are logged with who asked, the number of the connection, too.
+        """
         identity = self.connection.identity
         if identity is None or identity.proven is None:
             return None
-        return json.dumps({"acc": identity.account, "user": identity.proven}).encode()
+        fields: dict[str, object] = {"acc": identity.account, "user": identity.proven}
+        if identity.account == self._server.accounts.system:
+            fields["id"] = self.cid
+        return json.dumps(fields).encode()
 
     # -- traces of messages -----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
+    from headrace.conf.options import Options
     from headrace.server.monitor.aggregate import ProcessSnapshot, SnapshotParts
     from headrace.server.peers.port import HasMesh
 
@@ -38,6 +39,10 @@ class Worker(Protocol):
     count: int
     start_ns: int
     has_private_mesh: bool
+
+    @property
+    def whole_options(self) -> Options:
+        """The options of the whole server, of which this process has its share."""
 
     @property
     def runs_jetstream(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.reasons import CloseReason
 from headrace.errors import HeadraceError
 from headrace.server.system import options
+from headrace.server.system.requester import asked_by
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
@@ -33,14 +34,18 @@ def take(requests: ServerRequests, name: str, request: Delivery) -> None:
         cid = number
     if not request.reply or requests.read(request, options.FILTERS) is None:
         return
+    asking = asked_by(requests.server, request)
     if name == "RELOAD":
-        requests.server.tasks.run(_reload(requests, request))
+        requests.server.tasks.run(_reload(requests, request, asking))
         return
+    command = f"{name} of connection {cid}"
     try:
         (_kick if name == "KICK" else _warn)(requests.server, cid)
     except _Impossible as error:
+        _log(requests.server, command, asking, str(error))
         requests.send(request.reply, requests.messages.refusal(_FAILED, str(error)))
     else:
+        _log(requests.server, command, asking, "done")
         _done(requests, request.reply)
 
 
@@ -76,16 +81,24 @@ def _warn(server: AskedServer, cid: int) -> None:
     server.ticks.wake()
 
 
-async def _reload(requests: ServerRequests, request: Delivery) -> None:
+async def _reload(requests: ServerRequests, request: Delivery, asking: str) -> None:
     """Reload in a task: the request may have come through what is reloaded."""
     try:
         requests.server.reload()
     except HeadraceError as error:
+        _log(requests.server, "RELOAD", asking, str(error))
         requests.send(request.reply, requests.messages.refusal(_FAILED, str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+        _log(requests.server, "RELOAD", asking, "internal error")
         requests.mistaken(error, request)
     else:
+        _log(requests.server, "RELOAD", asking, "done")
         _done(requests, request.reply)
+
+
+def _log(server: AskedServer, command: str, asking: str, outcome: str) -> None:
+    """Say who has asked for a command, and what became of it."""
+    server.log.info("%s, asked for by %s: %s", command, asking, "; ".join(outcome.splitlines()))
 
 
 def _done(requests: ServerRequests, reply: bytes) -> None:

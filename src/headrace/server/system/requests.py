@@ -27,6 +27,7 @@ from headrace.server.monitor.text import encode
 from headrace.server.monitor.varz import varz
 from headrace.server.snapshot import ServerMonitor, account_snapshot
 from headrace.server.system import control, options, users
+from headrace.server.system.config_difference import config_difference
 from headrace.server.system.encoding import encoded
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from headrace.server.system.events import Events
     from headrace.server.system.messages import SystemMessages
     from headrace.server.system.options import Form
+    from headrace.server.worker import Worker
 
     class AskedServer(MonitoredServer, AccountsHost, Protocol):
         """A server, as requests to the system account see it."""
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
         def system(self) -> HasTraffic: ...
         @property
         def events(self) -> Events: ...
+        @property
+        def worker(self) -> Worker | None: ...
 
         def reload(self) -> None:
             """Take over what has changed in the configuration file. Raises: ConfigError, StartError."""
@@ -353,6 +357,10 @@ def _expvarz(requests: ServerRequests, values: Values, _: str) -> Document:
     raise QueryError("variables of the Go runtime are not available in this server")
 
 
+def _config_diff(requests: ServerRequests, values: Values, _: str) -> Document:
+    return config_difference(requests.server)
+
+
 def _nothing(requests: ServerRequests, values: Values, _: str) -> Document:
     """Raft groups and internal queues, of which there are none."""
     return {}
@@ -399,6 +407,7 @@ _SERVER: Final[Mapping[str, SystemRequest]] = {
     "EXPVARZ": SystemRequest(options.EXPVARZ, _expvarz, refused_with_data=False),
     "IPQUEUESZ": SystemRequest(options.IPQUEUESZ, _nothing),
     "RAFTZ": SystemRequest(options.RAFTZ, _nothing),
+    "CONFIG.DIFF": SystemRequest(options.FILTERS, _config_diff, is_long=True, refused_with_data=False),
 }
 _ACCOUNT: Final[Mapping[str, SystemRequest]] = {
     "CONNZ": SystemRequest(options.CONNZ, _connz_of_one, is_long=True),

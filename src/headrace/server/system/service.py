@@ -38,6 +38,9 @@ SERVER_REQUESTS: Final = (
 COMMANDS: Final = ("RELOAD", "KICK", "LDM")
 """Commands to one server (`$SYS.REQ.SERVER.<id>.*`)."""
 
+OWN_REQUESTS: Final = ("CONFIG.DIFF",)
+"""Requests to one server (`$SYS.REQ.SERVER.<id>.*`) that are this server's alone."""
+
 ACCOUNT_REQUESTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ", "CONNS")
 """Requests about one account (`$SYS.REQ.ACCOUNT.<name>.*`)."""
 
@@ -65,15 +68,17 @@ class SystemService:
             for whom in ("PING", server_id):
                 self._subscribe(host, "server", name, f"$SYS.REQ.SERVER.{whom}.{name}")
         for name in COMMANDS:
-            self._subscribe(host, "command", name, f"$SYS.REQ.SERVER.{server_id}.{name}")
+            self._subscribe(host, "command", name, f"$SYS.REQ.SERVER.{server_id}.{name}", named=True)
+        for name in OWN_REQUESTS:
+            self._subscribe(host, "server", name, f"$SYS.REQ.SERVER.{server_id}.{name}")
         for name in ACCOUNT_REQUESTS:
             self._subscribe(host, "account", name, f"$SYS.REQ.ACCOUNT.*.{name}")
         self._subscribe(host, "user", "INFO", USER % "*")
         self._subscribe(host, "user", "SUBSCRIBERS", SUBSCRIBERS)
         self.events.begin(host)
 
-    def _subscribe(self, host: Host, scope: str, name: str, subject: str) -> None:
-        self._kinds[host.subscribe(subject.encode())] = (scope, name)
+    def _subscribe(self, host: Host, scope: str, name: str, subject: str, *, named: bool = False) -> None:
+        self._kinds[host.subscribe(subject.encode(), named=named)] = (scope, name)
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         requests = self._answerer()
