@@ -4,7 +4,7 @@
  * Never here: what a page makes of it.
  */
 
-import { isNobody } from "./link.js";
+import { checked, isNobody, readJson } from "./link.js";
 import { Refused } from "./errors.js";
 
 /** @typedef {import("./link.js").Link} Link */
@@ -153,6 +153,54 @@ export function deleteConsumer(link, stream, name) {
  */
 export function pauseConsumer(link, stream, name, until) {
   return link.askJson(`${API}.CONSUMER.PAUSE.${stream}.${name}`, until ? { pause_until: until } : {});
+}
+
+/**
+ * Let a consumer begin again, behind what was acknowledged or at a sequence.
+ * @param {Link} link
+ * @param {string} stream
+ * @param {string} name
+ * @param {number} [sequence]
+ * @returns {Promise<ConsumerInfo & { reset_seq?: number }>}
+ */
+export function resetConsumer(link, stream, name, sequence) {
+  return link.askJson(`${API}.CONSUMER.RESET.${stream}.${name}`, sequence === undefined ? undefined : { seq: sequence });
+}
+
+/** Let another client of a priority group have the messages. @param {Link} link @param {string} stream @param {string} name @param {string} group */
+export function unpinConsumer(link, stream, name, group) {
+  return link.askJson(`${API}.CONSUMER.UNPIN.${stream}.${name}`, { group });
+}
+
+/** Have another server lead a stream. @param {Link} link @param {string} stream @returns {Promise<{ success: boolean }>} */
+export function stepDown(link, stream) {
+  return link.askJson(`${API}.STREAM.LEADER.STEPDOWN.${stream}`);
+}
+
+/**
+ * The stream that takes a subject, or null.
+ * @param {Link} link
+ * @param {string} subject
+ * @returns {Promise<string | null>}
+ */
+export async function streamOf(link, subject) {
+  const answer = /** @type {{ streams: string[] | null }} */ (await link.askJson(`${API}.STREAM.NAMES`, { subject }));
+  return answer.streams?.[0] ?? null;
+}
+
+/**
+ * Publish to a stream and wait for its answer. Raises: Refused with the stream's words.
+ * @param {Link} link
+ * @param {string} subject
+ * @param {Uint8Array | string} data
+ * @param {[string, string][]} [lines] of headers
+ * @returns {Promise<{ stream: string, seq: number, duplicate?: boolean }>}
+ */
+export async function publishStored(link, subject, data, lines = []) {
+  /** @type {Record<string, string[]>} */
+  const headers = {};
+  for (const [name, value] of lines) (headers[name] ??= []).push(value);
+  return /** @type {any} */ (checked(readJson(await link.ask(subject, data, { headers }))));
 }
 
 /**

@@ -23,6 +23,7 @@ import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } 
 const TIMEOUT = 5_000;
 /** The header that says to servers that a request comes from a console, for logs and audit advisories. */
 const CONSOLE_HEADER = "Headrace-Console";
+const OWN = /^\$(SYS|JS)\./;
 
 export class Link extends EventTarget {
   /**
@@ -269,15 +270,15 @@ export class Link extends EventTarget {
   }
 
   /**
-   * The headers of a request. The servers' own subjects begin with `$`; a request of a person to others has the headers
-   * that the person gave it, and no more.
+   * The headers of a request. The servers' own subjects are those of the system and of JetStream's API; a message of a
+   * person to others, buckets among them, has the headers that the person gave it, and no more: it may be stored.
    *
    * @param {string} subject
    * @param {HeaderValues} lines
    */
   #headers(subject, lines) {
     const made = headers();
-    if (subject.startsWith("$")) made.set(CONSOLE_HEADER, this.sender);
+    if (OWN.test(subject)) made.set(CONSOLE_HEADER, this.sender);
     for (const [name, values] of Object.entries(lines)) for (const value of [values].flat()) made.append(name, value);
     return made.keys().length ? made : undefined;
   }
@@ -353,7 +354,7 @@ export function readJson(message) {
  * Raises: Refused where an answer has an error.
  * @param {unknown} answer
  */
-function checked(answer) {
+export function checked(answer) {
   const said = /** @type {{ error?: { code?: number, err_code?: number, description?: string } | string } | null} */ (answer);
   if (!said || typeof said !== "object" || !said.error) return answer;
   if (typeof said.error === "string") throw new Refused(400, 0, said.error);

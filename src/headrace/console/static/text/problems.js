@@ -24,6 +24,9 @@ export function explained(error) {
     const what = error.operation === "publish" ? "publish to" : "subscribe to";
     return { title: "Your user has no right to this.", next: `It may not ${what} the subject below. Who runs the account can allow it.`, detail: error.subject };
   }
+  if (error instanceof NobodyThere && /^\$JS\.API\.(INFO$|STREAM\.|CONSUMER\.(?!MSG))/.test(error.subject)) {
+    return { title: "JetStream is not enabled in this account.", next: "The account needs `jetstream: enabled`, or a limit in its JWT; the server -js, or a jetstream {} block." };
+  }
   if (error instanceof NobodyThere) return { title: "Nobody answers there.", next: "The server does not have it, or it is switched off for this account.", detail: error.subject };
   if (error instanceof NoAnswer) return { title: "No answer came in time.", next: "The server is busy, or a right is missing that it does not tell.", detail: error.message };
   if (error instanceof NotConnected) return { title: "There is no connection just now.", detail: error.message };

@@ -2,6 +2,7 @@
 
 import { h } from "../dom/element.js";
 import { text } from "../text/common.js";
+import { explained } from "../text/problems.js";
 
 const SHOWN_MS = 4_000;
 /** How long an action waits before it is sent, so that it can be taken back. */
@@ -52,4 +53,22 @@ export function undoable(words) {
       },
     });
   });
+}
+
+/**
+ * Do something at once that needs no dialog, and say how it went. True when it is done.
+ *
+ * @param {() => Promise<unknown>} run
+ * @param {string} done
+ */
+export async function attempt(run, done) {
+  try {
+    await run();
+  } catch (error) {
+    const { title, detail } = explained(error);
+    say([title, detail].filter(Boolean).join(" "), { tone: "bad" });
+    return false;
+  }
+  say(done);
+  return true;
 }

@@ -1,0 +1,56 @@
+/**
+ * What takes messages of a pull consumer away: one pull, and the answers to the message that came.
+ */
+
+import { Refused } from "./errors.js";
+import { headerRows } from "./jetstream.js";
+
+/** @typedef {import("./link.js").Link} Link */
+/** @typedef {{ subject: string, sequence: number, delivery: number, time: string, pending: number, headers: [string, string][], data: Uint8Array,
+ *   reply: string }} Delivered */
+
+/**
+ * Pull one message; it is then waiting for its acknowledgement. Null where none came in time.
+ *
+ * Raises: Refused where the consumer does not serve this pull; NobodyThere where it is gone.
+ *
+ * @param {Link} link
+ * @param {string} stream
+ * @param {string} name
+ * @param {{ waitMs?: number, group?: string }} [options] group: of a consumer with priority groups
+ * @returns {Promise<Delivered | null>}
+ */
+export async function pullOne(link, stream, name, { waitMs = 1_000, group } = {}) {
+  const body = JSON.stringify({ batch: 1, expires: waitMs * 1e6, ...(group ? { group } : {}) });
+  const message = await link.ask(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, body, { timeout: waitMs + 4_000 });
+  const code = message.reply ? 0 : (message.headers?.code ?? 0);
+  if (code === 404 || code === 408) return null;
+  if (code >= 400) throw new Refused(code, 0, message.headers?.description ?? "");
+  const place = deliveryOf(message.reply ?? "");
+  return { ...place, subject: message.subject, headers: headerRows(message.headers), data: message.data, reply: message.reply ?? "" };
+}
+
+/**
+ * The place of a delivered message, by the subject that its acknowledgement goes to.
+ * @param {string} reply `$JS.ACK.<stream>.<consumer>.<delivery>.<stream sequence>.<consumer sequence>.<ns>.<pending>`, or with domain
+ *   and account before the stream
+ */
+export function deliveryOf(reply) {
+  const tokens = reply.split(".");
+  const rest = tokens.slice(tokens.length > 9 ? 6 : 4);
+  const [delivery = 0, sequence = 0, , ns = 0, pending = 0] = rest.map(Number);
+  return { delivery, sequence, time: new Date(ns / 1e6).toISOString(), pending };
+}
+
+/**
+ * Answer a message; done when the server has taken the answer.
+ *
+ * @param {Link} link
+ * @param {string} reply
+ * @param {"ack" | "nak" | "term" | "progress"} what
+ * @param {{ delayNs?: number }} [options] delay: a refused message comes again after it
+ */
+export async function acknowledge(link, reply, what, { delayNs = 0 } = {}) {
+  const words = { ack: "+ACK", nak: delayNs ? `-NAK ${JSON.stringify({ delay: delayNs })}` : "-NAK", term: "+TERM", progress: "+WPI" };
+  await link.ask(reply, words[what]);
+}
