@@ -39,7 +39,7 @@ class Watched(NamedTuple):
 @pytest.fixture(params=list(SIDES))
 def watched(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
     served: Served = request.getfixturevalue(f"{request.param.replace('-', '_')}_served")
-    console = Console(chromium, served.files.url, served.socket)
+    console = Console(chromium, served.url, served.socket)
     yield Watched(console, served.server.port)
     console.close()
 
