@@ -242,6 +242,7 @@ export class Link extends EventTarget {
     try {
       this.#connection.publish(subject, body, options);
       await this.#connection.flush();
+      await nextTurn(); // the refusal came before the answer to the flush, but is told through an iterator
     } catch (error) {
       throw translated(error, subject, TIMEOUT);
     } finally {
@@ -331,6 +332,18 @@ export class Link extends EventTarget {
 }
 
 export const RECONNECT_MS = 2_000;
+
+/** Done when everything that waits now has run. A timer would be slow in a tab that is not seen. @returns {Promise<void>} */
+function nextTurn() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
 
 /** @param {Msg} message */
 export function isNobody(message) {
