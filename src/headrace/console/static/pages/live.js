@@ -69,7 +69,7 @@ class LivePage {
   #body;
   /** @type {HTMLElement} */
   #command;
-  #writing = h("div", { hidden: true });
+  #writing = h("div", { class: "live-writing", hidden: true });
   #isComposing = false;
   #composing = new AbortController();
   /** @type {Tail | null} */
@@ -92,7 +92,7 @@ class LivePage {
       patterns, queue, showsSystem, signal,
       filter: readFilter(this.#wanted.filter),
       came: () => this.#list?.wake(),
-      failed: (error) => this.#problems.append(failure(error)),
+      failed: (error) => this.#problems.append(card("", {}, failure(error))),
     }));
     this.#list = new MessageList(tail, {
       signal,
@@ -147,7 +147,7 @@ class LivePage {
     if (tail.filter && tail.count) return empty(text.noneMatches(count(tail.count)), button(text.clearFilter, () => this.#go({ ...this.#wanted, filter: "" })));
     if (tail.hidden) return empty(text.noneShown(count(tail.hidden)), button(text.showSystem, () => this.#go({ ...this.#wanted, showsSystem: true })));
     return empty(
-      text.waiting(""),
+      text.waiting,
       h("p", {}, foreign(this.#wanted.patterns.join(" "), "mono")),
       h("p", {}, text.waitingNext),
       !this.#place.app.isReadOnly && mayPublishAnything(this.#link) && button(text.publishOne, () => this.#compose({})),
@@ -206,8 +206,8 @@ class LivePage {
     this.#writing.hidden = false;
     this.#isComposing = true;
     this.#rename();
-    this.#writing.scrollIntoView({ block: "nearest" });
     composer.focus();
+    this.#writing.scrollIntoView({ block: "nearest" });
   }
 
   #closeComposer() {

@@ -22,7 +22,7 @@ export const text = {
   everything: "Everything",
   advisories: "What JetStream reports",
   serverEvents: "What servers report",
-  waiting: (/** @type {string} */ patterns) => `Listening to ${patterns}. No message has come yet.`,
+  waiting: "No message has come yet.",
   waitingNext: "Messages appear here as soon as somebody publishes.",
   noneMatches: (/** @type {string} */ count) => `${count} messages came, and none matches the filter.`,
   noneShown: (/** @type {string} */ count) => `${count} messages of $… and _INBOX subjects came. They are hidden.`,

@@ -76,7 +76,7 @@ export function tailControls(wanted, { go, filtered, isOn }) {
 
 /** What stands where nothing is listened to. @param {boolean} isOperator */
 export function beginning(isOperator) {
-  const places = /** @type {[string, string][]} */ ([[text.everything, ">"], [text.advisories, "$JS.EVENT.>"], ...(isOperator ? [[text.serverEvents, "$SYS.SERVER.> $SYS.ACCOUNT.>"]] : [])]);
+  const places = /** @type {[string, string][]} */ ([[text.everything, ">"], isOperator ? [text.serverEvents, "$SYS.SERVER.> $SYS.ACCOUNT.>"] : [text.advisories, "$JS.EVENT.>"]]);
   return empty(
     text.nothing,
     h("p", {}, text.nothingNext),

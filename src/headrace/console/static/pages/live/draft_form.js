@@ -94,7 +94,7 @@ export class DraftForm {
   }
 
   focus() {
-    (this.subject ? this.#payload : this.#subject).control.focus();
+    (this.subject ? this.#payload : this.#subject).control.focus({ preventScroll: true });
   }
 
   /** @param {string} words */
