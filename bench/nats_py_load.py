@@ -10,10 +10,17 @@ import argparse
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from nats.js import JetStreamContext
+
+NO_SUITABLE_PEERS: Final = 10005
+"""The error code of servers that do not know each other well enough yet to place a stream."""
+PEERS_LIMIT_S: Final = 30.0
+_AGAIN_S: Final = 0.1
 
 
 async def publish(options: argparse.Namespace) -> dict[str, float]:
@@ -23,7 +30,7 @@ async def publish(options: argparse.Namespace) -> dict[str, float]:
     stream: str = options.stream
     client = await nats.connect(f"nats://127.0.0.1:{options.port}")
     js = client.jetstream(timeout=30, publish_async_max_pending=options.inflight + 1)
-    await js.add_stream(name=stream, subjects=[stream], num_replicas=options.replicas)
+    await make_stream(js, stream, options.replicas)
     room, payload = asyncio.Semaphore(options.inflight), bytes(options.payload)
     latencies: list[float] = []
 
@@ -42,6 +49,25 @@ async def publish(options: argparse.Namespace) -> dict[str, float]:
     await js.publish_async_completed()
     await client.close()
     return report(latencies)
+
+
+async def make_stream(js: JetStreamContext, name: str, replicas: int) -> None:
+    """Make a stream, as soon as the servers have peers for it.
+
+    Raises: APIError, also if they have none within `PEERS_LIMIT_S`.
+    """
+    from nats.js.errors import APIError
+
+    end = time.monotonic() + PEERS_LIMIT_S
+    while True:
+        try:
+            await js.add_stream(name=name, subjects=[name], num_replicas=replicas)
+        except APIError as error:
+            if error.err_code != NO_SUITABLE_PEERS or time.monotonic() > end:
+                raise
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            return
 
 
 def report(latencies: Sequence[float]) -> dict[str, float]:

@@ -264,7 +264,12 @@ void stan_unsubscribe(struct link *l, const char *subject, const char *ack_inbox
 
 /* ---- JetStream ---------------------------------------------------------- */
 
-/* A request of the JetStream API with a body of JSON. */
+/* Servers that have just begun may not know each other well enough yet to place a stream. */
+#define NO_PEERS "\"err_code\":10005"
+#define PEERS_LIMIT_NS 30000000000
+#define ASK_AGAIN_MS 100
+
+/* A request of the JetStream API with a body of JSON. It is made again while the servers have no peers for it. */
 void jetstream_ask(struct link *l, const char *subject, const char *format, ...)
 {
     char body[1024];
@@ -272,7 +277,13 @@ void jetstream_ask(struct link *l, const char *subject, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(body, sizeof body, format, args);
     va_end(args);
+    int64_t give_up = now_ns() + PEERS_LIMIT_NS;
     link_ask(l, subject, body, (size_t)n);
+    while (strstr(l->answer, NO_PEERS) && now_ns() < give_up) {
+        for (int64_t again = now_ns() + ASK_AGAIN_MS * 1000000; now_ns() < again;)
+            link_work(l, ASK_AGAIN_MS);
+        link_ask(l, subject, body, (size_t)n);
+    }
     if (strstr(l->answer, "\"error\""))
         fail("the server answered %s", l->answer);
 }

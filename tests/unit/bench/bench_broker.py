@@ -196,6 +196,10 @@ class StoredBroker(Broker):
             self.made.append(subject.removeprefix("$JS.API."))
             self.storages.append(json.loads(body)["storage"])
             fails = self.fault == "refuse" and len(self.made) == 3
+            if self.fault == "no peers" and len(self.made) < 3:
+                error = {"code": 400, "err_code": 10005, "description": "no suitable peers for placement"}
+                self._send(reply, json.dumps({"error": error}, separators=(",", ":")).encode())
+                return
             self._send(reply, b'{"error":{"description":"no space"}}' if fails else b"{}")
         elif "DIRECT.GET" in subject:
             self._get(subject.removeprefix("$JS.API.DIRECT.GET.bench").removeprefix("."), reply, body)

@@ -181,6 +181,12 @@ def test_assets_that_are_refused_fail():
     assert "no space" in done.stderr
 
 
+def test_stream_is_asked_for_again_while_servers_have_no_peers():
+    server, done = store("no peers", "--speak", "jetstream", "--count", "20", "--replicas", "3")
+    assert done.returncode == 0, done.stderr
+    assert (len(server.made), server.stored) == (3, 20)
+
+
 def test_consume_replay_without_its_end_fails_at_the_time_limit():
     _, done = consume("silent", "--speak", "replay", "--deadline", "0.2")
     assert (done.returncode, done.stdout) == (1, "")
