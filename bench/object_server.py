@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE: Final = 1000
+LARGE: Final = 64 << 10
+"""Bytes of a body that is received where it stays: it is not copied."""
+_INPUT_BYTES: Final = 64 << 10
 BACKLOG: Final = 1000
 """Connections that may wait to be accepted: clients begin with as many as they have requests. More than about
 a thousand at once cannot be served: `select` knows no more."""
@@ -40,7 +43,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 class StoredObject(NamedTuple):
     """An object: its bytes, and seconds since 1970."""
 
-    data: bytes
+    data: bytes | bytearray
     time: float
 
 
@@ -69,7 +72,7 @@ class Response(NamedTuple):
     """An answer. `size`: what it says of its length, where it has no body."""
 
     status: HTTPStatus = HTTPStatus.OK
-    body: bytes = b""
+    body: bytes | bytearray = b""
     headers: dict[str, str] = {}  # noqa: RUF012  # a constant
     size: int | None = None
 
@@ -95,7 +98,7 @@ class ObjectServer:
         self._objects: dict[str, StoredObject] = {}
         self.requests = 0
 
-        self._answers: Final[dict[str, Callable[[Request, bytes], Response]]] = {
+        self._answers: Final[dict[str, Callable[[Request, bytes | bytearray], Response]]] = {
             "PUT": self._put,
             "GET": self._get,
             "HEAD": self._get,
@@ -103,7 +106,7 @@ class ObjectServer:
             "POST": self._delete_many,
         }
 
-    def answer(self, request: Request, body: bytes) -> tuple[Response, float]:
+    def answer(self, request: Request, body: bytes | bytearray) -> tuple[Response, float]:
         """Return the answer to a request that has come whole, and the seconds until it leaves."""
         self.requests += 1
         response = self._answers[request.method](request, body)
@@ -117,13 +120,13 @@ class ObjectServer:
         self._sent_at = max(self._sent_at, now + self._latency_s) + len(response.body) / self._bandwidth
         return self._sent_at - now
 
-    def _put(self, request: Request, body: bytes) -> Response:
+    def _put(self, request: Request, body: bytes | bytearray) -> Response:
         if request.headers.get("if-none-match") == "*" and request.path in self._objects:
             return _error(HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed")
         self._objects[request.path] = StoredObject(body, time.time())
         return Response(headers={"ETag": f'"{len(body)}"'})
 
-    def _get(self, request: Request, _body: bytes) -> Response:
+    def _get(self, request: Request, _body: bytes | bytearray) -> Response:
         if "list-type" in request.query:
             return self._list(request)
         found = self._objects.get(request.path)
@@ -142,11 +145,11 @@ class ObjectServer:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
         return Response(HTTPStatus.PARTIAL_CONTENT, body=found.data[start:end], headers=headers)
 
-    def _delete(self, request: Request, _body: bytes) -> Response:
+    def _delete(self, request: Request, _body: bytes | bytearray) -> Response:
         self._objects.pop(request.path, None)
         return Response(HTTPStatus.NO_CONTENT)
 
-    def _delete_many(self, request: Request, body: bytes) -> Response:
+    def _delete_many(self, request: Request, body: bytes | bytearray) -> Response:
         keys = [
             found.text or "" for found in ElementTree.fromstring(body).iter() if found.tag.endswith("Key")
         ]
@@ -205,23 +208,42 @@ def _error(status: HTTPStatus, code: str) -> Response:
     return Response(status, text.encode(), _XML)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BufferedProtocol):
     """A connection: requests are answered one after the other, each when it is due."""
 
     def __init__(self, server: ObjectServer) -> None:
         self._server: Final = server
         self._loop: Final = asyncio.get_running_loop()
+        self._input: Final = memoryview(bytearray(_INPUT_BYTES))
         self._taken: Final = bytearray()
         self._request: Request | None = None
+        self._body = bytearray()
+        """The body of a request that is large."""
+        self._missing = 0
+        """Bytes of it that have not come yet."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return memoryview(self._body)[-self._missing :] if self._missing else self._input
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._missing:
+            self._taken.extend(self._input[:nbytes])
+            self._take()
+            return
+        self._missing -= nbytes
+        if not self._missing:
+            body, self._body = self._body, bytearray()
+            self._answer(body)
+
+    def _take(self) -> None:
+        """Answer requests that have come whole; have the rest of a large body received where it stays."""
         taken = self._taken
-        taken += data
         while True:
             if self._request is None:
                 head, found, _ = taken.partition(_HEAD_END)
@@ -229,14 +251,22 @@ class _Connection(asyncio.Protocol):
                     return
                 self._request = Request.read(bytes(head))
                 del taken[: len(head) + len(found)]
-            request = self._request
-            if len(taken) < request.size:
+            size = self._request.size
+            if len(taken) < size:
+                if size >= LARGE:
+                    self._body, self._missing = bytearray(size), size - len(taken)
+                    self._body[: len(taken)] = taken
+                    taken.clear()
                 return
-            body = bytes(memoryview(taken)[: request.size])
-            del taken[: request.size]
-            self._request = None
-            response, seconds = self._server.answer(request, body)
-            self._loop.call_later(seconds, self._send, response.pack())
+            body = bytes(memoryview(taken)[:size])
+            del taken[:size]
+            self._answer(body)
+
+    def _answer(self, body: bytes | bytearray) -> None:
+        assert self._request is not None
+        response, seconds = self._server.answer(self._request, body)
+        self._request = None
+        self._loop.call_later(seconds, self._send, response.pack())
 
     def _send(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
