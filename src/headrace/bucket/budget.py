@@ -1,11 +1,15 @@
-"""The budget of puts: so many a second, some more at once after a pause; and the pace of puts.
+"""The budget of puts: so many a second, some more at once after a pause; whose tokens are; the pace of puts.
 
-Never lives here: what a put costs (`price`), or what waits for one.
+Never lives here: what a put costs (`price`), or what is put.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 LEAST_BURST: Final = 16 << 10
 """Bytes that puts have to have lately for the next one to wait for a burst: smaller ones do not wait."""
@@ -19,8 +23,8 @@ _LATELY: Final = 8
 """Puts over which their times and sizes are averaged, about."""
 LONGEST_DISTANCE_S: Final = 0.05
 """The longest time from one put to the next: a put that failed takes long."""
-PAYBACK: Final = 8
-"""Tokens by which a borrowed one is given back."""
+PAYBACK: Final = 4
+"""Tokens by which a borrowed one is given back: they come by a quarter later."""
 _LEAST_WAIT_S: Final = 0.0002
 """A put that may begin so soon may begin now."""
 _ROUNDING_S: Final = 1e-9
@@ -39,6 +43,11 @@ class PutBudget:
         """The time when the bucket is full again."""
         self._debt = 0.0
         """Seconds of tokens that were borrowed and not given back yet."""
+
+    @property
+    def is_in_debt(self) -> bool:
+        """True while a borrowed token is not wholly given back."""
+        return self._debt > _ROUNDING_S
 
     def change(self, per_second: float, now: float) -> None:
         """Have another number of tokens come each second from now on; those that are there stay."""
@@ -65,10 +74,35 @@ class PutBudget:
         One token is borrowed at a time; another one is taken as `spend` does. `wait_s` has said that there
         is one.
         """
-        if self._debt > _ROUNDING_S:
+        if self.is_in_debt:
             self.spend(now)
         else:
             self._debt = self._interval
+
+
+class PutsBeside:
+    """The puts beside the log: who waits for a token, and which tokens are theirs.
+
+    Where the log wants each token, they borrow one, and the next when it is given back; those that are late
+    have every second one.
+    """
+
+    __slots__ = ("_budget", "_had_last", "is_late", "waiting")
+
+    def __init__(self, budget: PutBudget) -> None:
+        self.waiting: Final[deque[asyncio.Future[None]]] = deque()
+        self.is_late = False
+        self._budget: Final = budget
+        self._had_last = False
+
+    def is_next(self, *, is_log_waiting: bool) -> bool:
+        """True if the next token is for one of them."""
+        is_log_first = self._had_last if self.is_late else self._budget.is_in_debt
+        return bool(self.waiting) and not (is_log_waiting and is_log_first)
+
+    def note_token(self, *, is_beside: bool) -> None:
+        """Take note of whom a token was for."""
+        self._had_last = is_beside
 
 
 class PutPace:

@@ -49,6 +49,8 @@ WAL_BYTES: Final = 64 << 20
 """Bytes of WAL objects after which a snapshot is due."""
 WAL_OBJECTS: Final = 500
 """WAL objects after which a snapshot is due."""
+LATE: Final = 2
+"""Times as much as makes a snapshot due, since the last one began: the one that is taken is late then."""
 UPLOADS: Final = 2
 """Segment objects that are read and put at once. More take turns from the log: commits wait longer."""
 REWRITTEN: Final = 64 << 20
@@ -80,6 +82,12 @@ class Offload(Protocol):
     """The way in which work is done that would keep the event loop for long."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class PutAdmission(Protocol):
+    """The wait for a put within the budget. `is_late`: it may hold the log up."""
+
+    def __call__(self, *, is_late: bool) -> Awaitable[None]: ...
 
 
 class Term(NamedTuple):
@@ -114,7 +122,7 @@ class Snapshotter:
         directory: Path,
         fences: Collection[int],
         wall_ns: Callable[[], int],
-        admit: Callable[[], Awaitable[None]],
+        admit: PutAdmission,
         latest: int = 0,
         offload: Offload = in_thread,
     ) -> None:
@@ -131,7 +139,7 @@ class Snapshotter:
         self._asked: Final = asyncio.Event()
         self._taking: Final = asyncio.Lock()
         self._waiting: list[tuple[int, asyncio.Future[int]]] = []
-        self._begun_at = latest
+        self._begun_at = self._number = latest
         self._bytes = 0
         self._made = 0
         self.latest: Manifest | None = None
@@ -152,12 +160,18 @@ class Snapshotter:
     def committed(self, position: int, number: int, size: int) -> None:
         """Note that WAL object `number` is committed, which ends at a position and has so many bytes."""
         self._bytes += size
+        self._number = number
         while self._waiting and self._waiting[0][0] <= position:
             told = self._waiting.pop(0)[1]
             if not told.done():
                 told.set_result(number)
-        if number - self._begun_at >= WAL_OBJECTS or self._bytes >= WAL_BYTES:
+        if self._is_due():
             self._asked.set()
+
+    def _is_due(self, times: int = 1) -> bool:
+        """True if the log has grown by so many times as much as one snapshot is taken of."""
+        objects = self._number - self._begun_at
+        return objects >= times * WAL_OBJECTS or self._bytes >= times * WAL_BYTES
 
     async def run(self, taken: Callable[[Manifest], object] = lambda _: None) -> None:
         """Take snapshots as they are due, until it is cancelled. `taken`: called with each."""
@@ -250,7 +264,7 @@ class Snapshotter:
             return []
         data, extents = await self._offload(lambda: packed(name, alive, contents))
         self.pending.add(name)
-        await self._admit()
+        await self._admit(is_late=self._is_due(LATE))
         await self._store.put(self._keys.segment(name), data)
         return extents
 
@@ -297,7 +311,7 @@ class Snapshotter:
     async def _create(self, manifest: Manifest) -> None:
         key = self._keys.snapshot(manifest.number)
         data = await self._offload(manifest.pack)
-        await self._admit()
+        await self._admit(is_late=self._is_due(LATE))
         try:
             await self._store.create(key, data)
         except KeyExists:  # an answer was lost; nobody else has this number

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.bucket.budget import PutBudget, PutPace
+from headrace.bucket.budget import PutBudget, PutPace, PutsBeside
 from headrace.bucket.claim import MOST_IN_FLIGHT
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
 from headrace.bucket.follower import is_there, read_object
@@ -164,10 +164,7 @@ class WalWriter:
         self._token: asyncio.TimerHandle | None = None
         self._clock: asyncio.TimerHandle | None = None
         self._proving: asyncio.Task[bool] | None = None
-        self._beside: Final[deque[asyncio.Future[None]]] = deque()
-        """Puts beside the log that wait for a token."""
-        self._was_beside = False
-        """True if the last token was for one of them."""
+        self._beside: Final = PutsBeside(self._budget)
         self._drained: Final[list[asyncio.Future[None]]] = []
         self._released: Final[list[asyncio.Future[None]]] = []
 
@@ -234,16 +231,18 @@ class WalWriter:
         self._is_releasing = True
         await self._wait_in(self._released)
 
-    async def admit(self) -> None:
+    async def admit(self, *, is_late: bool = False) -> None:
         """Wait until a put beside the log may begin, within the budget of all puts.
 
-        Where the log takes each token as it comes, every second one is for who waits here: the log waits for
-        one token more at most. Raises: BucketError once the writer has ended.
+        Where the log takes each token as it comes, who waits here borrows one, and the next one when that is
+        given back: the tokens of the log come a little later. `is_late`: every second token is for who waits
+        here, and the log waits for one token more. Raises: BucketError once the writer has ended.
         """
         if self._end is not None:
             raise self._end
         turn: asyncio.Future[None] = self._loop.create_future()
-        self._beside.append(turn)
+        self._beside.is_late = is_late
+        self._beside.waiting.append(turn)
         self._pump_soon()
         await turn
 
@@ -282,10 +281,10 @@ class WalWriter:
             self._pumping = None
         while self._end is None:
             is_wanted = self._has_room() and self._has_work() and self._is_in_pace()
-            is_beside = bool(self._beside) and not (is_wanted and self._was_beside)
+            is_beside = self._beside.is_next(is_log_waiting=is_wanted)
             if not (is_wanted or is_beside) or not self._has_token():
                 break
-            self._was_beside = is_beside
+            self._beside.note_token(is_beside=is_beside)
             if is_beside:
                 self._admit_next(is_wanted)
             else:
@@ -337,7 +336,7 @@ class WalWriter:
     def _admit_next(self, is_wanted: bool) -> None:
         """Give a token to who waits for a put beside the log; if the log wants one, too, it is to wait for
         little more than it does without."""
-        waiting = self._beside.popleft()
+        waiting = self._beside.waiting.popleft()
         if not waiting.done():  # it still waits
             take = self._budget.borrow if is_wanted else self._budget.spend
             take(self._loop.time())
@@ -528,7 +527,7 @@ class WalWriter:
         self._puts.clear()
         _settle(self._drained, end)
         _settle(self._released, end)
-        _settle(self._beside, end)
+        _settle(self._beside.waiting, end)
 
     # -- trouble --------------------------------------------------------------------------------------
 

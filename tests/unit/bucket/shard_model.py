@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from harness.memory_objects import MemoryObjects
     from headrace.bucket.changes import Change
+    from headrace.bucket.snapshots import PutAdmission
     from headrace.bucket.tree import TreeFile
 
 KEYS = ShardKeys("orders")
@@ -45,7 +46,7 @@ TERM = Term("orders", 1, b"w" * 16)
 SECOND = 10**9
 
 
-async def at_once() -> None:
+async def at_once(*, is_late: bool) -> None:
     """Admit a put: there is no budget."""
 
 
@@ -90,6 +91,7 @@ class Owner:
         term: Term = TERM,
         tree: Tree | None = None,
         number: int = 0,
+        admit: PutAdmission = at_once,
     ) -> None:
         self.directory = directory
         self.store = store
@@ -113,7 +115,7 @@ class Owner:
             directory=directory,
             fences=self.fences,
             wall_ns=lambda: self.number * SECOND,
-            admit=at_once,
+            admit=admit,
             offload=inline,
         )
 

@@ -16,6 +16,7 @@ from harness.virtual_loop import run
 from headrace.bucket.errors import BucketError, DamagedObject
 from headrace.bucket.extents import BLOCK
 from headrace.bucket.snapshots import (
+    LATE,
     RETRY_S,
     WAL_OBJECTS,
     newest_snapshot,
@@ -295,6 +296,28 @@ def test_a_snapshot_is_taken_when_it_is_due_and_again_when_it_failed(tmp_path: P
         assert owner.snapshotter.trouble is None
         assert Reader(store, seen[0]).contents() == owner.contents()
         running.cancel()
+
+    run(main())
+
+
+@pytest.mark.parametrize(("grown", "is_late"), [(WAL_OBJECTS, False), (LATE * WAL_OBJECTS, True)])
+def test_a_snapshot_is_late_when_the_log_has_grown_by_two(
+    tmp_path: Path, grown: int, *, is_late: bool
+) -> None:
+    """The log grows while the first of its puts waits for a token."""
+
+    async def main() -> None:
+        asked: list[bool] = []
+
+        async def admit(*, is_late: bool) -> None:
+            asked.append(is_late)
+            for _ in range(grown if len(asked) == 1 else 0):
+                owner.commit()
+
+        owner = Owner(tmp_path, MemoryObjects(), admit=admit)
+        owner.make("f", b"x")
+        await taken(owner)
+        assert asked == [False, is_late]
 
     run(main())
 

@@ -290,14 +290,17 @@ def test_numbers_beyond_an_unconfirmed_one_are_bounded() -> None:
     run(main())
 
 
-def test_puts_beside_the_log_are_within_its_budget() -> None:
+@pytest.mark.parametrize(("is_late", "least", "tokens"), [(False, 35, 1), (True, 90, 2)])
+def test_puts_beside_the_log_are_within_its_budget(*, is_late: bool, least: int, tokens: int) -> None:
+    """As many wait as ever may: the log's tokens come a little later each; where they are late, one later."""
+
     async def main() -> None:
         owner = Owner(Bucket(log_until(16)), puts_per_second=50.0, burst=20)
         beside: list[float] = []
 
         async def put_on() -> None:
             while True:
-                await owner.writer.admit()
+                await owner.writer.admit(is_late=is_late)
                 beside.append(owner.loop.time())
 
         began = owner.loop.time()
@@ -307,27 +310,24 @@ def test_puts_beside_the_log_are_within_its_budget() -> None:
         for task in putting:
             task.cancel()
         assert owner.writer.puts + len(beside) <= 20 + 50 * taken + 1
-        assert len(beside) > 70, "the log does not take every token"
+        assert len(beside) >= least
         gaps = [later - sooner for sooner, later in pairwise(owner.times)]
-        assert max(gaps) <= 2 * (1 + 1 / PAYBACK) / 50 + 0.002
+        assert max(gaps) <= tokens * (1 + 1 / PAYBACK) / 50 + 0.002
         owner.writer.stop()
 
     run(main())
 
 
-def test_a_put_beside_the_log_does_not_hold_the_log_up_for_a_token() -> None:
+def test_puts_beside_a_log_that_wants_no_token_have_all() -> None:
     async def main() -> None:
         owner = Owner(Bucket(log_until(16)), puts_per_second=50.0, burst=20)
         await owner.record_each_ms(1000)
-        owner.times.clear()
+        await owner.writer.admit()
+        await owner.writer.drain()
         began = owner.loop.time()
-        for _ in range(5):
-            asking = asyncio.create_task(owner.writer.admit())
-            await owner.record_each_ms(400)
-            assert asking.done()
-        gaps = [later - sooner for sooner, later in pairwise(owner.times)]
-        assert max(gaps) <= (1 + 1 / PAYBACK) / 50 + 0.002
-        assert len(owner.times) + 5 <= 50 * (owner.loop.time() - began) + 2
+        for _ in range(10):
+            await owner.writer.admit()
+        assert owner.loop.time() - began <= 11 * 1.25 / 50
         owner.writer.stop()
 
     run(main())
