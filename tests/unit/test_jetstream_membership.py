@@ -80,6 +80,7 @@ class PlayedShard:
         self.objects: list[bytes] = []
         self.suspects = 0
         self.puts_per_second = 0.0
+        self.fill_per_second = 0
         self.yields = 0
         self.is_sure = True
         self.number = 0
@@ -137,6 +138,9 @@ class PlayedShard:
 
     def succeeded_by_another(self) -> None:
         self.yields += 1
+
+    def limit_filling(self, per_second: int) -> None:
+        self.fill_per_second = per_second
 
     def limit_puts(self, per_second: float) -> None:
         self.puts_per_second = per_second
@@ -275,17 +279,18 @@ def test_an_object_of_the_log_comes_to_the_one_server_that_it_is_for(tmp_path: P
     run(work())
 
 
-def test_reload_takes_another_budget_of_puts_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_reload_takes_other_budgets_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         bucket = Bucket()
         async with Cluster(tmp_path, bucket) as cluster:
             server = cluster.servers[1]
             before = server.options.jetstream
             assert before is not None
-            other = replace(before, bucket=BucketOptions(URL, puts_per_second=7.5))
+            other = replace(before, bucket=BucketOptions(URL, puts_per_second=7.5, fill_per_second=9))
             with caplog.at_level(logging.INFO):
                 change_options(server, replace(server.options, jetstream=other))
             assert [shard.puts_per_second for shard in bucket.shards] == [0.0, 7.5, 0.0]
+            assert [shard.fill_per_second for shard in bucket.shards] == [0, 9, 0]
             assert "Reloaded: jetstream bucket puts_per_second = 7.5" in caplog.messages
             refused = replace(before, bucket=BucketOptions(URL, puts_per_second=1.0, puts_in_flight=2))
             with pytest.raises(StartError, match=r"not supported for jetstream\.bucket\.puts_in_flight"):

@@ -121,6 +121,9 @@ class FakeShard:
     def succeeded_by_another(self) -> None:
         raise AssertionError("servers of channels wish for no certain one")
 
+    def limit_filling(self, per_second: int) -> None:
+        self.said.append(per_second)
+
     def limit_puts(self, per_second: float) -> None:
         self.said.append(per_second)
 
@@ -226,11 +229,13 @@ async def test_channels_come_and_go_while_the_server_runs(world: World) -> None:
 
 
 @scenario
-async def test_reload_takes_another_budget_of_puts_over(world: World) -> None:
+async def test_reload_takes_other_budgets_over(world: World) -> None:
     async with world.server() as server:
-        streaming = replace(STREAMING, bucket=BucketOptions(url="file:///bucket", puts_per_second=7.5))
+        streaming = replace(
+            STREAMING, bucket=BucketOptions("file:///bucket", puts_per_second=7.5, fill_per_second=9)
+        )
         change_options(server, replace(server.options, streaming=streaming))
-        assert world.shards[0].said == [7.5]
+        assert world.shards[0].said == [7.5, 9]
 
 
 @scenario

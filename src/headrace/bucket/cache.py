@@ -8,8 +8,9 @@ What a directory holds from earlier is believed of a file if the index says so (
 extents that the tree has now, and not touched since. All else is taken for absent: a server that lost the
 shard may have a tail that was never committed, and that nobody will ever have written.
 
-Bytes are installed under `changes`, the lock under which files are changed (the journal's, once there is
-one), so that what is brought never lies over what was written meanwhile. Requests are made without any lock.
+Bytes are installed under `changes`, the lock under which files are changed (by the mirror, then by an owner,
+whose journal takes it over), so that what is brought never lies over what was written meanwhile. Requests
+are made without any lock.
 Never lives here: what a change of a file is (`capture`, `mirror`), which extents a file has (`tree`).
 """
 
@@ -57,6 +58,8 @@ MOST_AHEAD: Final = 128 << 20
 """Bytes that are asked for ahead of all readers at most, and have not come yet."""
 THREADS: Final = 16
 """Requests for bytes of files that are under way at once: each has at most `MOST_AT_ONCE` bytes in memory."""
+BACKGROUND_THREADS: Final = 4
+"""Requests under way at once that nobody waits for; those of readers do not wait for them."""
 ATTEMPTS: Final = 3
 """The number of times a request is made before a read fails."""
 LOW_WATER: Final = 0.9
@@ -75,6 +78,10 @@ class _Flight(Struct, eq=False):
     start: int
     end: int
     jobs: int
+    in_background: bool = False
+    """True if nobody waits for it: then its failure is not kept for a reader."""
+    is_told: bool = False
+    """True if `arrival` is done, or about to be."""
     failure: BaseException | None = None
     arrival: Future[None] = field(default_factory=Future)
     """Done when all bytes are installed; the OSError for which they are not."""
@@ -104,6 +111,17 @@ class _Leg(NamedTuple):
     fetch: Fetch
 
 
+class Bringing(NamedTuple):
+    """Ranges of files that are being brought: `size` bytes by so many requests, without those that were under
+    way before.
+    """
+
+    arrivals: list[Future[None]]
+    """Done one by one, as the ranges are here or cannot be had."""
+    size: int
+    requests: int
+
+
 class LocalCache:
     """The files below a directory, as far as they are here (`capture.Residence`).
 
@@ -131,14 +149,15 @@ class LocalCache:
         self._offload: Final = offload
         self._index: Final = CacheIndex(files, directory / OWN)
         self._lock: Final = threading.RLock()
-        self.changes: AbstractContextManager[object] = self._lock
-        """The lock under which files are changed. The owner has it be the journal's."""
+        self.changes: AbstractContextManager[object] = threading.RLock()
+        """The lock under which files are changed, by whoever changes them."""
         self._partial: Final[dict[int, _Partial]] = {}
         self._gone: Final[set[int]] = set()
         self._open: Final[Counter[int]] = Counter()
         self._used: Final[OrderedDict[int, None]] = OrderedDict()
         """Files that were opened, the one whose use is longest ago first."""
         self._pool: Final = ThreadPoolExecutor(THREADS, "bucket-read")
+        self._background: Final = ThreadPoolExecutor(BACKGROUND_THREADS, "bucket-fill")
         most = READ_AHEAD if cache_bytes is None else min(READ_AHEAD, cache_bytes // 4)
         self._most_ahead: Final = max(most, BLOCK)
         self._runs: Final[dict[str, int]] = {}
@@ -159,8 +178,15 @@ class LocalCache:
             raise CacheFailed(f"{self._directory}: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """End what is brought ahead."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End what is brought; who waits for it is told so."""
+        with self._lock:
+            flights = [one for part in self._partial.values() for one in part.flights if not one.is_told]
+            for one in flights:
+                one.is_told = True
+        for one in flights:
+            one.arrival.set_exception(_closed())
+        for pool in (self._pool, self._background):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def save(self) -> None:
         """Note which files are wholly here and in the bucket, synced, for the next start. Raises: OSError."""
@@ -303,16 +329,22 @@ class LocalCache:
         self._bring_ahead(file, offset, end)
         return self._files.pread(handle, size, offset)
 
-    def bring(self, wanted: Iterable[tuple[TreeFile, int, int]]) -> list[Future[None]]:
-        """Begin to bring the ranges [start, end) of files that are not here; return what to wait for.
+    def missing_bytes(self, file: TreeFile, start: int, end: int) -> int:
+        """Return how many bytes `bring` would bring of a range."""
+        return sum(behind - first for first, behind in self._missing(file, start, end))
+
+    def bring(self, wanted: Iterable[tuple[TreeFile, int, int]], *, in_background: bool = False) -> Bringing:
+        """Begin to bring the ranges [start, end) of files that are not here.
 
         What lies near each other in the bucket is asked for together, of many files, too. What cannot be
         brought is asked for again by who reads it, and told to him. A quarter of `cache_bytes` at most is
-        brought: more would be taken away before it is read.
+        brought: more would be taken away before it is read. `in_background`: all is brought, and requests
+        that others make meanwhile do not wait for these.
         """
         runs: dict[int, tuple[TreeFile, Ranges]] = {}
         waiting: list[Future[None]] = []
-        room = float("inf") if self._cache_bytes is None else self._cache_bytes // 4
+        is_endless = self._cache_bytes is None or in_background
+        room = float("inf") if is_endless else (self._cache_bytes or 0) // 4
         for file, start, end in wanted:
             missing = runs.setdefault(file.id, (file, Ranges()))[1]
             for first, behind in self._missing(file, start, end):
@@ -327,7 +359,10 @@ class LocalCache:
                     if not one.arrival.done() and any(True for _ in missing.within(one.start, one.end)):
                         waiting.append(one.arrival)
                         missing.remove(one.start, one.end)
-        return waiting + self._begin((file, list(missing)) for file, missing in runs.values())
+        begun = self._begin(
+            ((file, list(missing)) for file, missing in runs.values()), in_background=in_background
+        )
+        return begun._replace(arrivals=waiting + begun.arrivals)
 
     def _bring_missing(self, file: TreeFile, start: int, end: int) -> list[Future[None]]:
         """Begin to bring what is not here of [start, end); return what to wait for. Raises: OSError."""
@@ -347,7 +382,7 @@ class LocalCache:
                 one.arrival.result()  # who waits asks once more
         runs = [run for a, b in wanted for run in asked.missing(a, b)]
         begun = self._begin([(file, runs)])
-        return [one.arrival for one in flights if one not in failed] + begun
+        return [one.arrival for one in flights if one not in failed] + begun.arrivals
 
     def _missing(self, file: TreeFile, start: int, end: int) -> list[tuple[int, int]]:
         """Return what is not here of the blocks that [start, end) lies in; nothing if that itself is here."""
@@ -363,13 +398,15 @@ class LocalCache:
             extents = {one.start: one for start, end in wanted for one in file.extents_in(start, end)}
         return fetches(extents.values())
 
-    def _begin(self, wanted: Iterable[tuple[TreeFile, list[tuple[int, int]]]]) -> list[Future[None]]:
-        """Have other threads bring ranges of files, and install them; return what to wait for."""
+    def _begin(
+        self, wanted: Iterable[tuple[TreeFile, list[tuple[int, int]]]], *, in_background: bool = False
+    ) -> Bringing:
+        """Have other threads bring ranges of files, and install them."""
         flights: list[tuple[TreeFile, _Partial, _Flight]] = []
         legs: list[_Leg] = []
         for file, start, end in ((file, *run) for file, runs in wanted for run in runs):
             planned = self._plan(file, [(start, end)])
-            flight = _Flight(start, end, len(planned) + 1)  # one for the zeros that no extent has
+            flight = _Flight(start, end, len(planned) + 1, in_background)  # one for zeros that no extent has
             with self._lock:
                 part = self._partial.get(file.id)
                 if part is None:
@@ -378,23 +415,25 @@ class LocalCache:
                 self._ahead_bytes += end - start
             flights.append((file, part, flight))
             legs += [_Leg(file, part, flight, fetch) for fetch in planned]
-        for together in _together(legs):
-            self._send(together)
+        requests = list(_together(legs))
+        for together in requests:
+            self._send(together, self._background if in_background else self._pool)
         for file, part, flight in flights:
             self._landed(file, part, flight)
-        return [flight.arrival for _, _, flight in flights]
+        arrivals = [flight.arrival for _, _, flight in flights]
+        return Bringing(arrivals, sum(one.end - one.start for _, _, one in flights), len(requests))
 
-    def _submit(self, work: Callable[[], None]) -> Future[None]:
+    def _submit(self, work: Callable[[], None], pool: ThreadPoolExecutor) -> Future[None]:
         try:
-            return self._pool.submit(work)
+            return pool.submit(work)
         except RuntimeError:  # it was closed
             job: Future[None] = Future()
             job.cancel()
             return job
 
-    def _send(self, legs: list[_Leg]) -> None:
+    def _send(self, legs: list[_Leg], pool: ThreadPoolExecutor) -> None:
         """Have a thread bring what lies near each other in one object, for all files that it belongs to."""
-        job = self._submit(partial(self._fetch, legs))
+        job = self._submit(partial(self._fetch, legs), pool)
         for leg in legs:
             job.add_done_callback(partial(self._landed, leg.file, leg.part, leg.flight))
 
@@ -414,19 +453,21 @@ class LocalCache:
         """End a part of a flight. The last one tells who waits."""
         failure: BaseException | None = None
         if job is not None:
-            closed = OSError(errno.EIO, "bytes that are in the bucket are not read any more")
-            failure = closed if job.cancelled() else job.exception()
+            failure = _closed() if job.cancelled() else job.exception()
         with self.changes, self._lock:
             flight.jobs -= 1
             flight.failure = flight.failure or failure
             if flight.jobs:
                 return
             self._ahead_bytes -= flight.end - flight.start
-            if flight.failure is None:
+            if flight.failure is None or flight.in_background:
                 part.flights.remove(flight)
-                if self._partial.get(file.id) is part and not file.is_gone:
-                    part.present.add(flight.start, min(flight.end, part.size))
-                    self._settle(file.id, part)
+            if flight.failure is None and self._partial.get(file.id) is part and not file.is_gone:
+                part.present.add(flight.start, min(flight.end, part.size))
+                self._settle(file.id, part)
+            if flight.is_told:
+                return
+            flight.is_told = True
         if flight.failure is None:
             flight.arrival.set_result(None)
         else:
@@ -455,18 +496,30 @@ class LocalCache:
             if self._partial.get(file.id) is not part or file.is_gone:
                 return  # it was taken away meanwhile, or is wholly here
             handle = self._files.open(self._directory / file.path, FileMode.UPDATE)
-            try:
-                for at, piece in found:
-                    for start, end in list(part.present.missing(at, min(at + len(piece), part.size))):
-                        pwrite_all(self._files, handle, piece[start - at : end - at], start)
-            finally:
-                self._files.close(handle)
+        try:
             for at, piece in found:
-                part.present.add(at, min(at + len(piece), part.size))
-            self._settle(file.id, part)
-            self._installed += sum(len(piece) for _, piece in found)
+                if not self._install_piece(file, part, handle, at, piece):
+                    break
+        finally:
+            self._files.close(handle)
         if self._cache_bytes is not None and self._installed > self._cache_bytes // 16:
             self.make_room()
+
+    def _install_piece(self, file: TreeFile, part: _Partial, handle: int, at: int, piece: memoryview) -> bool:
+        """Write one piece; False if the file is gone, or wholly here. Raises: OSError.
+
+        Whoever changes files waits for one piece at most.
+        """
+        with self.changes, self._lock:
+            if self._partial.get(file.id) is not part or file.is_gone:
+                return False
+            end = min(at + len(piece), part.size)
+            for start, behind in list(part.present.missing(at, end)):
+                pwrite_all(self._files, handle, piece[start - at : behind - at], start)
+            part.present.add(at, end)
+            self._settle(file.id, part)
+            self._installed += len(piece)
+        return True
 
     def _read_gone(self, file: TreeFile, handle: int, size: int, offset: int) -> bytes:
         """Read a file that has no name any more: what is brought is kept nowhere."""
@@ -525,11 +578,26 @@ class LocalCache:
     # ---- room -------------------------------------------------------------------------------
 
     @property
+    def absent_bytes(self) -> int:
+        """Bytes of files that are not here."""
+        with self._lock:
+            return sum(part.size - part.present.size for part in self._partial.values())
+
+    @property
     def local_bytes(self) -> int:
         """Bytes of files that are here."""
         with self._lock:
-            absent = sum(part.size - part.present.size for part in self._partial.values())
-            return sum(file.size for file in list(self._tree.files.values())) - absent
+            return sum(file.size for file in list(self._tree.files.values())) - self.absent_bytes
+
+    def room(self, share: float) -> float:
+        """Return how many bytes more a share of `cache_bytes` has room for; below 0: it has too many."""
+        return float("inf") if self._cache_bytes is None else share * self._cache_bytes - self.local_bytes
+
+    def partial_files(self) -> list[TreeFile]:
+        """Return the files of which not all bytes are here, the newest first."""
+        with self.changes, self._lock:
+            found = (self._tree.files.get(number) for number in sorted(self._partial, reverse=True))
+            return [file for file in found if file is not None]
 
     def make_room(self) -> None:
         """Take files away, those not used for longest first, until `cache_bytes` are enough.
@@ -555,6 +623,10 @@ class LocalCache:
     def _is_clean(self, file: TreeFile) -> bool:
         """True if all bytes of a file are in segment objects."""
         return not file.dirty and not file.copying
+
+
+def _closed() -> OSError:
+    return OSError(errno.EIO, "bytes that are in the bucket are not read any more")
 
 
 def _together(legs: list[_Leg]) -> Iterator[list[_Leg]]:

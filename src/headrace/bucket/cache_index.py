@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import threading
 from typing import TYPE_CHECKING, Final
 
 from msgspec import DecodeError, Struct, msgpack
@@ -77,12 +78,18 @@ class CacheIndex:
         self._files: Final = files
         self._folder: Final = folder
         self._synced: dict[int, NotedFile] = {}
+        self._lock: Final = threading.Lock()
+        """Held while the index is made: a standby's may not be done yet when an owner makes one."""
 
     def sync(self, whole: Iterable[FileEntry], directory: Path) -> None:
         """Sync files that were not synced as they are; they may be changed or renamed meanwhile.
 
         Raises: OSError.
         """
+        with self._lock:
+            self._synced = self._sync_all(whole, directory)
+
+    def _sync_all(self, whole: Iterable[FileEntry], directory: Path) -> dict[int, NotedFile]:
         now = self._now_ns()
         synced: dict[int, NotedFile] = {}
         for one in whole:
@@ -98,7 +105,7 @@ class CacheIndex:
                     synced[one.id] = NotedFile(one.id, _bytes_of(one.path), digest_of(one), identity)
             except FileNotFoundError:
                 continue
-        self._synced = synced
+        return synced
 
     def write(self, still: Iterable[FileEntry]) -> None:
         """Write the index of those files that are still what they were before `sync`. Raises: OSError."""
@@ -108,9 +115,10 @@ class CacheIndex:
             if synced is not None and (synced.path, synced.digest) == (_bytes_of(one.path), digest_of(one)):
                 kept.append(synced)
         data = msgpack.encode(kept)
-        make_directory(self._files, self._folder)
         head = _HEAD.pack(_MAGIC, _VERSION, crc32c(data))
-        replace_file(self._files, self._folder / NAME, head + data)
+        with self._lock:
+            make_directory(self._files, self._folder)
+            replace_file(self._files, self._folder / NAME, head + data)
 
     def read(self) -> TrustedFiles:
         """Read the index. Raises: OSError."""

@@ -18,6 +18,7 @@ from headrace.errors import StorageError
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from headrace.bucket.backlog import BucketBacklog
     from headrace.bucket.place import ShardPlace
@@ -78,9 +79,9 @@ class BucketCommits:
 
     covered: Final = None
 
-    def __init__(self, shard: str, log: logging.Logger) -> None:
-        """`log`: of what an operator is told of the shard of this name."""
-        self.journal: Final = Journal()
+    def __init__(self, shard: str, log: logging.Logger, lock: AbstractContextManager[object]) -> None:
+        """`log`: of what an operator is told of the shard of this name. `lock`: of the shard's files."""
+        self.journal: Final = Journal(lock=lock)
         self.source: Final = self.journal
         self.committer: Final = BucketCommitter(self.journal, proved_at=self._proved_at)
         self.last_refusal = ""

@@ -1,4 +1,4 @@
-"""The bytes that opening the logs of a shard reads, brought before: many at once, and beside the event loop.
+"""The bytes that opening the logs of a shard reads, and having them here before: many at once, by a thread.
 
 Opening reads one range after the other, and on an empty disk each waits for the bucket: with a hundred logs,
 hundreds of times its latency. Never here: which bytes of a log those are (`headrace.log.first_reads`).
@@ -13,7 +13,7 @@ from headrace.bucket.tree import Directory, TreeFile
 from headrace.log.first_reads import is_log, reads_by_contents, reads_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from headrace.bucket.cache import LocalCache
@@ -58,8 +58,20 @@ class FirstBytes:
 
         It is no error if some cannot be had: who opens the log reads them again, and is told.
         """
-        self._wait_for((log, read) for log in self._logs for read in reads_by_name(log.sizes))
-        self._wait_for((log, read) for log in self._logs for read in self._by_contents(log))
+        wait(self._cache.bring(self.by_name()).arrivals)
+        wait(self._cache.bring(self.by_contents()).arrivals)
+
+    def by_name(self) -> Iterator[tuple[TreeFile, int, int]]:
+        """Yield the ranges that names and sizes of files tell, as `LocalCache.bring` takes them."""
+        for log in self._logs:
+            for read in reads_by_name(log.sizes):
+                yield log.files[read.name], read.start, read.end
+
+    def by_contents(self) -> Iterator[tuple[TreeFile, int, int]]:
+        """Yield the ranges that these tell once they are here; they are read, on a thread that may wait."""
+        for log in self._logs:
+            for read in self._by_contents(log):
+                yield log.files[read.name], read.start, read.end
 
     def _by_contents(self, log: _Log) -> list[FirstRead]:
         try:
@@ -67,9 +79,6 @@ class FirstBytes:
             return list(found)
         except OSError:  # as above
             return []
-
-    def _wait_for(self, reads: Iterable[tuple[_Log, FirstRead]]) -> None:
-        wait(self._cache.bring((log.files[read.name], read.start, read.end) for log, read in reads))
 
 
 def _logs(tree: Tree) -> Iterator[_Log]:

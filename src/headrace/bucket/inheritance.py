@@ -152,7 +152,7 @@ class Inheritance:
             place.files,
             self._folder,
             SegmentHead(place.keys.shard, self._url, left.last_number, epoch, writer, end),
-            Journal(position=end),
+            Journal(position=end, lock=replica.cache.changes),
             found=found if keeps else (),
             segments=left.segments if keeps else (),
             pace_s=min(place.options.max_lag / PACES, MOST_PACE_S),

@@ -20,6 +20,7 @@ from headrace.bucket.changes import WRITE_OVERHEAD, Change, Write, encode_parts,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
 MOST_PENDING: Final = 256 << 20
 """Bytes of changes that wait to be taken; above it whatever adds to them is refused until some are."""
@@ -42,11 +43,18 @@ class Journal:
 
     `when_first`: called with each change that is recorded while none waits, by the thread that records it;
     `when_many`: called so once the bytes that `watch` was told of wait.
-    `position`: that of the last change of an earlier journal, where this one goes on with it.
+    `position`: that of the last change of an earlier journal, where this one goes on with it. `lock`: the one
+    under which the files were changed before there was this journal; None: there were no others.
     """
 
-    def __init__(self, when_first: Callable[[], object] = lambda: None, *, position: int = 0) -> None:
-        self.lock: Final = threading.RLock()
+    def __init__(
+        self,
+        when_first: Callable[[], object] = lambda: None,
+        *,
+        position: int = 0,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self.lock: Final[AbstractContextManager[object]] = lock or threading.RLock()
         self.when_first = when_first
         self.when_many: Callable[[], object] = lambda: None
         self._watched = sys.maxsize

@@ -44,6 +44,7 @@ class ShardMembership:
         """Take over what a running server takes over of the options of its bucket."""
         if self.shard is not None and bucket is not None:
             self.shard.limit_puts(bucket.puts_per_second)
+            self.shard.limit_filling(bucket.fill_per_second)
 
     async def leave(self) -> None:
         """End the membership if there is another server that may serve then."""

@@ -1,12 +1,14 @@
 """The mirror: the changes of another server, made in the tree and in the local files.
 
 Here lives what a server that stands by does with the payload of a WAL object. Nothing is synced: the local
-files are a cache. Never here: which objects there are, and whose count (`follower`).
+files are a cache. Tree and files are changed under the cache's lock: other threads bring bytes meanwhile.
+Never here: which objects there are, and whose count (`follower`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from headrace.bucket.capture import AllHere
@@ -15,6 +17,7 @@ from headrace.bucket.errors import CacheFailed
 from headrace.log.filesystem import FileMode, pwrite_all
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from headrace.bucket.capture import Residence
@@ -30,27 +33,36 @@ class Mirror:
     """The files below a directory, as the changes that were applied so far make them.
 
     After `CacheFailed` the local files are not what the tree says: they are to be made from a snapshot again.
+    `lock`: held while tree and files are changed; None: nobody else changes or reads them meanwhile.
     """
 
     def __init__(
-        self, files: FileSystem, directory: Path, tree: Tree, residence: Residence | None = None
+        self,
+        files: FileSystem,
+        directory: Path,
+        tree: Tree,
+        residence: Residence | None = None,
+        *,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self._files: Final = files
         self._directory: Final = directory
         self._tree: Final = tree
         self._residence: Final[Residence] = residence or AllHere()
+        self._lock: Final[AbstractContextManager[object]] = lock or nullcontext()
         self._handles: Final[OrderedDict[int, int]] = OrderedDict()
         """Handles by the number of the file."""
 
     def apply(self, payload: bytes) -> None:
         """Make the changes of one object. Raises: DamagedObject, CacheFailed."""
         for change in decode(payload):
-            file = self._tree.apply(change)
-            try:
-                self._change(change, file)
-            except OSError as error:
-                what = "local files" if file is None else file.path
-                raise CacheFailed(f"{what}: {error.strerror or error}") from error
+            with self._lock:
+                file = self._tree.apply(change)
+                try:
+                    self._change(change, file)
+                except OSError as error:
+                    what = "local files" if file is None else file.path
+                    raise CacheFailed(f"{what}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close the files that are open."""

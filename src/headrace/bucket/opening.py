@@ -183,8 +183,15 @@ def open_place(
         wall_ns=wall_ns,
         random=random,
         counts=requests.counts,
+        free_bytes=lambda: _free_bytes(directory),
         cipher=cipher,
     )
+
+
+def _free_bytes(directory: Path) -> int:
+    """Return the free bytes of the disk that a directory is in. Raises: OSError."""
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
 
 
 def shards_in(

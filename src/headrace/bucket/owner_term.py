@@ -84,7 +84,6 @@ class OwnerTerm:
         self.journal: Final = commits.journal
         self.committer: Final = commits.committer
         self.writer: Final = self._wal_writer(place, claim)
-        replica.cache.changes = self.journal.lock
         self.files: Final[FileSystem] = CapturingFileSystem(
             place.files, place.directory, replica.tree, self.journal, replica.cache
         )

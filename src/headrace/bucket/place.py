@@ -6,6 +6,7 @@ Only values live here, and how what is not given is made.
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -36,6 +37,11 @@ def syncs_on_threads() -> Committer:
     return ThreadCommitter.on(loop, SyncPolicy.GROUP, 0.0, lambda _: None)
 
 
+def endless() -> int:
+    """Return the free bytes of a disk that is never full."""
+    return sys.maxsize
+
+
 class ShardPlace(Struct, frozen=True):
     """The place of one shard at one server."""
 
@@ -63,5 +69,7 @@ class ShardPlace(Struct, frozen=True):
     """Does work for long on another thread."""
     syncs: Callable[[], Committer] = syncs_on_threads
     """Makes what syncs the backlog of an owner with `commit: disk`."""
+    free_bytes: Callable[[], int] = endless
+    """Returns the free bytes of the disk that the directory is in. Raises: OSError."""
     cipher: Cipher | None = None
     """The cipher of the logs, if they are encrypted: it tells which of their bytes are read first."""

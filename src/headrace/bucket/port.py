@@ -80,6 +80,9 @@ class BucketShard(Protocol):
     def limit_puts(self, per_second: float) -> None:
         """Change the budget of puts."""
 
+    def limit_filling(self, per_second: int) -> None:
+        """Change the bytes a second that are brought to the local disk beforehand; 0: none."""
+
     def suspect(self) -> None:
         """The connections to the owner are gone: claim now."""
 

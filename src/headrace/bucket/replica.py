@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.bucket.cache import LocalCache
+from headrace.bucket.capture import CapturingFileSystem
 from headrace.bucket.follower import Point, WalFollower
+from headrace.bucket.journal import Journal
 from headrace.bucket.mirror import Mirror
 from headrace.bucket.snapshots import newest_snapshot
 from headrace.bucket.tree import Tree
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.bucket.manifest import Manifest
     from headrace.bucket.place import ShardPlace
     from headrace.bucket.wal_object import WalObject
+    from headrace.log.filesystem import FileSystem
 
 
 class Replica:
@@ -40,7 +43,13 @@ class Replica:
         """The place in the WAL in front of the last fence that was read."""
         self.covered: Final[dict[bytes, int]] = {}
         """The last positions that were read, by the writers that said them."""
-        self._mirror: Final = Mirror(place.files, place.directory, tree, cache)
+        journal = Journal(lock=cache.changes)
+        journal.end("files of a server that stands by are only read")
+        self.files: Final[FileSystem] = CapturingFileSystem(
+            place.files, place.directory, tree, journal, cache
+        )
+        """The files as they are now, for any thread to read, whoever owns them."""
+        self._mirror: Final = Mirror(place.files, place.directory, tree, cache, lock=cache.changes)
         point = Point() if manifest is None else Point(manifest.number, manifest.epoch, manifest.writer)
         self.follower: Final = WalFollower(place.store, place.keys, point, self._apply)
 

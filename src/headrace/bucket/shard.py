@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from headrace.bucket.cache_filling import CacheFiller
 from headrace.bucket.claim import claim
 from headrace.bucket.commits import BucketCommits, DiskCommits
 from headrace.bucket.committer import PROVEN_S
@@ -81,6 +82,7 @@ class Shard:
         self._is_alone: Final = is_alone
         self._loop: Final = asyncio.get_running_loop()
         self._replica: Replica | None = None
+        self._filler: Final = CacheFiller(place)
         self._inheritance: Final = Inheritance(place, log)
         self._watch = OwnerWatch(self._loop.time(), is_alone=is_alone)
         self._news: Final = asyncio.Event()
@@ -178,6 +180,10 @@ class Shard:
         if self._term is not None:
             self._term.writer.limit_puts(per_second)
 
+    def limit_filling(self, per_second: int) -> None:
+        """Change the bytes a second that are brought to the local disk beforehand."""
+        self._filler.bytes_per_second = per_second
+
     async def _live(self) -> None:
         if not await self._begin():
             return
@@ -229,6 +235,7 @@ class Shard:
         return replica
 
     async def _unload(self) -> None:
+        self._filler.stop()
         replica, self._replica = self._replica, None
         if replica is not None:
             replica.close()
@@ -275,6 +282,8 @@ class Shard:
                 await self._wait(LOOK_S)
                 continue
             self._complain(None)
+            if self._replica is not None and not self._is_alone:
+                self._filler.start(self._replica, tidies=True)
             self._is_waiting = True
             await self._wait(self._next_look() - self._loop.time())
             self._is_waiting = False
@@ -365,6 +374,7 @@ class Shard:
         replica = self._replica
         assert replica is not None, "it was claimed with it"
         self.role = Role.CLAIMING
+        self._filler.stop()  # what opening reads comes first
         self._last_writer = claimed.writer
         try:
             commits = await self._commits(replica, claimed)
@@ -398,7 +408,7 @@ class Shard:
         place, covered = self._place, replica.position
         backlog = await self._inheritance.resume(replica, claimed)
         if backlog is None:
-            return BucketCommits(place.keys.shard, self._log)
+            return BucketCommits(place.keys.shard, self._log, replica.cache.changes)
         return DiskCommits(backlog, covered, place)
 
     async def _serve(self, term: OwnerTerm) -> None:
@@ -413,7 +423,10 @@ class Shard:
         self.role = Role.OWNER
         self._tell()
         self._settled.set()
+        if self._replica is not None:
+            self._filler.start(self._replica, tidies=False)
         reason = await term.ended()
+        self._filler.stop()
         self.role = Role.STANDBY
         await self._host.demoted(reason)
         if reason is None:
@@ -573,6 +586,10 @@ class Shard:
             behind=max(self._told - number, 0),
             requests=place.counts.all(),
             cached_bytes=0 if replica is None else replica.cache.local_bytes,
+            cache_state=self._filler.state,
+            absent_bytes=0 if replica is None else replica.cache.absent_bytes,
+            filled_bytes=self._filler.filled_bytes,
+            cache_trouble=self._filler.trouble,
             trouble=self._trouble or "",
             trouble_s=now - self._trouble_since if self._trouble else 0.0,
             last_error=self._last_error,

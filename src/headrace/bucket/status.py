@@ -13,6 +13,10 @@ from msgspec import Struct
 
 RequestKind: TypeAlias = Literal["create", "put", "get", "head", "list", "delete"]
 
+CacheState: TypeAlias = Literal["off", "filling", "full", "whole"]
+"""The state of a local disk that is filled beforehand. "off": nobody wants that, or not now. "filling": bytes
+are not here yet. "full": bytes are not here, and there is no room for them. "whole": all bytes are here."""
+
 COMMIT_BOUNDS_S: Final = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the classes that commits are counted in; the last class has none."""
 
@@ -101,6 +105,9 @@ class ShardStatus(Struct, frozen=True, kw_only=True):
     `commits`: times from a change to its durable object. `stored_bytes`: in the bucket, as far as this server
     knows of its objects; `cached_bytes`: on the local disk. `price_month`: US dollars, an estimate (`price`).
 
+    `cache_state`, `absent_bytes`: how far the local disk is filled, and the bytes that are not on it;
+    `filled_bytes`: brought to it beforehand since the start. `cache_trouble`: why that fails, "": it is well.
+
     `trouble`: the reason why requests fail now, "" while they succeed; `trouble_s`: the seconds since the
     first one failed. `last_error`: the last failure since the start, also one that is over.
     """
@@ -121,6 +128,10 @@ class ShardStatus(Struct, frozen=True, kw_only=True):
     requests: tuple[RequestCount, ...] = ()
     stored_bytes: int = 0
     cached_bytes: int = 0
+    cache_state: CacheState = "off"
+    absent_bytes: int = 0
+    filled_bytes: int = 0
+    cache_trouble: str = ""
     price_month: float = 0.0
     standbys: tuple[StandbyStatus, ...] = ()
     trouble: str = ""

@@ -119,6 +119,7 @@ def server_lines(status: Mapping[str, Any]) -> list[str]:
         ("commits", ", ".join([f"{commits['count']:,}", *times])),
         ("requests", _requests(status["requests"])),
         ("bytes", f"{status['stored_bytes']:,} in the bucket, {status['cached_bytes']:,} on this disk"),
+        ("disk", _disk(status)),
         (
             "price",
             f"about ${status['price_month_usd']:,.2f} a month at S3's list prices, "
@@ -132,6 +133,8 @@ def server_lines(status: Mapping[str, Any]) -> list[str]:
         )
         for each in status.get("standbys", ())
     ]
+    if status.get("cache_trouble"):
+        rows.append(("disk", f"cannot be filled: {status['cache_trouble']}"))
     if status.get("trouble"):
         rows.append(("trouble", f"since {status['trouble_seconds']:g} s: {status['trouble']}"))
     elif status.get("last_error"):
@@ -145,6 +148,17 @@ def _behind(status: Mapping[str, Any]) -> str:
             f"{1000 * status['lag_seconds']:,.1f} ms, {status['lag_bytes']:,} bytes are not in the bucket yet"
         )
     return f"{status['behind']:,} objects are not read yet"
+
+
+def _disk(status: Mapping[str, Any]) -> str:
+    """Return how far the local disk is filled. A server of an earlier version does not say it."""
+    absent = status.get("absent_bytes")
+    if absent is None:
+        return "not told"
+    if not absent:
+        return "has everything"
+    why = {"filling": "they are being brought", "full": "there is no room for them"}
+    return f"{absent:,} bytes are not on it: {why.get(status['cache_state'], 'nothing brings them')}"
 
 
 def _requests(counts: Iterable[Mapping[str, Any]]) -> str:

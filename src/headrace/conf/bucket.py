@@ -180,6 +180,7 @@ _RULES: Final[Mapping[str, tuple[Callable[[float], bool], str]]] = {
     ),
     "puts_per_second": (lambda value: 0 < value <= 10_000, "must be more than 0, and at most 10000"),
     "cache_bytes": (lambda value: value >= 0, "cannot be negative"),
+    "fill_per_second": (lambda value: value >= 0, "cannot be negative"),
     "history": (lambda value: value >= LEAST_HISTORY_S, "must be at least 1m: who reads needs that time"),
 }
 
@@ -209,5 +210,7 @@ def _number(binder: Binder, entry: Entry) -> float | UnsetType:
     return binder.wrong_type(entry, "a number")
 
 
-_BUCKET: Final = KeyTable(fields_of(BucketOptions, {"puts_per_second": _number, "cache_bytes": size}))
+_BUCKET: Final = KeyTable(
+    fields_of(BucketOptions, {"puts_per_second": _number, "cache_bytes": size, "fill_per_second": size})
+)
 _CREDENTIALS: Final = KeyTable(fields_of(BucketCredentials))

@@ -70,6 +70,13 @@ class BucketOptions(Keyed, frozen=True):
         "size",
         shown_default="no limit",
     )
+    fill_per_second: int = key(
+        32 << 20,
+        "Bytes a second that a server brings to its disk beforehand of what the bucket has, so that it takes "
+        "over without waiting for them; `0`: none",
+        "size",
+        reload="bucket",
+    )
     history: float = key(
         3600.0, "How long superseded objects are kept: how far back a store can be restored; at least `1m`"
     )

@@ -164,7 +164,7 @@ def test_ranges_of_many_files_are_what_they_were(tmp_path: Path, seed: int) -> N
         file = random.choice(list(cold.tree.files.values()))
         start = random.randrange(file.size)
         wanted.append((file, start, random.randint(start, file.size)))
-    for begun in cold.cache.bring(wanted[:10]) + cold.cache.bring(wanted):
+    for begun in cold.cache.bring(wanted[:10]).arrivals + cold.cache.bring(wanted).arrivals:
         begun.result(60)
     asked = len(cold.reads.requests)
     for file, start, end in wanted:

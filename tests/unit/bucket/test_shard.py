@@ -334,6 +334,49 @@ def test_a_server_without_a_disk_has_what_opening_reads_when_it_is_promoted(
     run(main())
 
 
+def test_a_server_that_replaces_another_has_everything_when_it_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood by on an empty disk for a while; then the owner is gone, with its disk."""
+    monkeypatch.setattr("headrace.bucket.snapshots.WAL_OBJECTS", 20)
+
+    async def main() -> None:
+        objects: dict[str, Any] = {}
+        peers: list[Server] = []
+        first = Server("a", tmp_path, objects, peers, is_alone=False)
+        peers.append(first)
+        await first.shard.start()
+        await owner_of(peers)
+        for _ in range(100):
+            await first.publish(b"text")
+        texts = first.texts()
+        reads = Reads(first.objects)
+        second = Opening("b", tmp_path, objects, peers, is_alone=False, reads=reads)
+        peers.append(second)
+        await second.shard.start()
+        assert second.shard.status().absent_bytes > 0
+        while (status := second.shard.status()).cache_state != "whole":
+            await asyncio.sleep(0.1)
+            assert asyncio.get_running_loop().time() < 20
+        assert (status.role, status.absent_bytes, status.cache_trouble) == ("standby", 0, "")
+        assert status.filled_bytes == sum(end - start for _, start, end in reads.requests) > 0
+        asked = len(reads.requests)
+        first.is_cut = True
+        first.objects.fate = lambda _: HANGS
+        await owner_of([second])
+        assert second.asked == [asked, asked]
+        assert second.texts() == texts
+        assert second.shard.status().cache_state in ("filling", "whole"), "an owner fills its disk, too"
+        second.shard.limit_filling(0)
+        await asyncio.sleep(60)
+        assert second.shard.status().cache_state == "off"
+        first.objects.fate = lambda _: PROMPT
+        for server in peers:
+            await server.shard.stop()
+
+    run(main())
+
+
 class Opening(Server):
     """A server that notes how much was read of the bucket before its log was opened, and after."""
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from headrace.bucket.status import CacheState
+
 WRITER = b"w" * 16
 TIME_NS = 1_795_228_781_000_000_000  # 2026-11-21T02:39:41Z
 
@@ -95,6 +97,7 @@ def test_status_of_an_owner(capsys: pytest.CaptureFixture[str]) -> None:
         "commits   3, half in 5 ms or less, 99 % in 20 ms or less",
         "requests  4,002 create, 9 head, 2 ended as throttled",
         "bytes     1,000,000,000 in the bucket, 1,000,000 on this disk",
+        "disk      has everything",
         "price     about $12.35 a month at S3's list prices, by the last hour or since the start",
         "standby   other: 2 objects behind, heard 0.25 s ago",
     ]
@@ -110,6 +113,24 @@ def test_status_of_a_standby_and_of_trouble() -> None:
     assert "behind    3 objects are not read yet" in standing_by
     assert lines(trouble="503", trouble_s=12.0)[-1] == "trouble   since 12 s: 503"
     assert lines(last_error="403")[-1] == "last error  403"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("filling", "they are being brought"),
+        ("full", "there is no room for them"),
+        ("off", "nothing brings them"),
+    ],
+)
+def test_status_of_a_disk_that_lacks_bytes(state: CacheState, said: str) -> None:
+    given = status(absent_bytes=12345, cache_state=state, cache_trouble="503 SlowDown")
+    shown = bucket_field(given)["bucket"]
+    lines = server_lines(shown)
+    assert f"disk      12,345 bytes are not on it: {said}" in lines
+    assert lines[-1] == "disk      cannot be filled: 503 SlowDown"
+    del shown["absent_bytes"]  # as of a server before 0.3
+    assert "disk      not told" in server_lines(shown)
 
 
 @pytest.mark.parametrize(

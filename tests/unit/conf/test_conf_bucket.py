@@ -68,7 +68,8 @@ def test_there_is_none_unless_it_is_asked_for() -> None:
 def test_values_of_the_block(tmp_path: Path) -> None:
     found = of_streams(
         ' { url: "s3://b/p", commit: disk, max_lag: "2500ms", puts_in_flight: 16, puts_per_second: 2.5,'
-        ' cache_bytes: "10G", history: "24h", endpoint: "https://minio.example:9000", region: eu-west-1,'
+        ' cache_bytes: "10G", fill_per_second: "5M", history: "24h",'
+        ' endpoint: "https://minio.example:9000", region: eu-west-1,'
         ' path_style: false, server_side_encryption: "aws:kms", kms_key_id: "alias/k",'
         ' credentials { access_key_id: AK, secret_access_key: "s", session_token: "t" } }'
     )
@@ -79,6 +80,7 @@ def test_values_of_the_block(tmp_path: Path) -> None:
         puts_in_flight=16,
         puts_per_second=2.5,
         cache_bytes=10 << 30,
+        fill_per_second=5 << 20,
         history=86400.0,
         endpoint="https://minio.example:9000",
         region="eu-west-1",
@@ -180,6 +182,8 @@ def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
         ('{ url: "s3://b", puts_per_second: many }', "must be a number"),
         ('{ url: "s3://b", cache_bytes: -1 }', "cache_bytes cannot be negative"),
         ('{ url: "s3://b", cache_bytes: "10X" }', "must end in K, M, G, T"),
+        ('{ url: "s3://b", fill_per_second: -1 }', "fill_per_second cannot be negative"),
+        ('{ url: "s3://b", fill_per_second: yes }', 'field "fill_per_second" must be an integer'),
         ('{ url: "s3://b", history: "59s" }', "history must be at least 1m"),
         ('{ url: "s3://b", endpoint: "minio:9000" }', "endpoint must be an http or https URL"),
         ('{ url: "s3://b", endpoint: "ftp://minio" }', "endpoint must be an http or https URL"),

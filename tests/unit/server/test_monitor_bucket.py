@@ -56,6 +56,9 @@ OWNER = ShardStatus(
     ),
     stored_bytes=10**9,
     cached_bytes=10**6,
+    absent_bytes=999 * 10**6,
+    cache_state="filling",
+    filled_bytes=12345,
     price_month=12.3456,
     standbys=(StandbyStatus("other", 2, 0.25),),
 )
@@ -106,6 +109,8 @@ def test_document_of_an_owner() -> None:
             ],
             "stored_bytes": 10**9,
             "cached_bytes": 10**6,
+            "absent_bytes": 999 * 10**6,
+            "cache_state": "filling",
             "price_month_usd": 12.35,
             "standbys": [{"server": "other", "behind": 2, "heard_seconds": 0.25}],
         }
@@ -113,14 +118,10 @@ def test_document_of_an_owner() -> None:
 
 
 def test_document_tells_of_trouble() -> None:
-    document = bucket_field(replace(OWNER, trouble="timed out", trouble_s=12.3456, last_error="503"))[
-        "bucket"
-    ]
-    assert (document["trouble"], document["trouble_seconds"], document["last_error"]) == (
-        "timed out",
-        12.346,
-        "503",
-    )
+    status = replace(OWNER, trouble="timed out", trouble_s=12.3456, last_error="503", cache_trouble="full")
+    document = bucket_field(status)["bucket"]
+    assert (document["trouble"], document["trouble_seconds"]) == ("timed out", 12.346)
+    assert (document["last_error"], document["cache_trouble"]) == ("503", "full")
 
 
 def test_nothing_of_it_without_a_bucket() -> None:
@@ -138,6 +139,8 @@ def test_metrics_of_a_bucket() -> None:
     assert value(given, "lag_seconds") == 0.0051
     assert value(given, "lag_bytes") == 4096
     assert value(given, "behind", shard="stan") == 3
+    assert value(given, "absent_bytes") == 999 * 10**6
+    assert value(given, "filled_bytes_total") == 12345
     assert value(given, "price_dollars_month") == 12.3456
     assert value(given, "unreachable_seconds") == 0
     roles = {role: value(given, "role", role=role) for role in ("starting", "standby", "claiming", "owner")}

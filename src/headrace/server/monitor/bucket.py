@@ -92,6 +92,14 @@ class BucketStats(ShardStats, Protocol):
     @property
     def cached_bytes(self) -> int: ...
     @property
+    def cache_state(self) -> str: ...
+    @property
+    def absent_bytes(self) -> int: ...
+    @property
+    def filled_bytes(self) -> int: ...
+    @property
+    def cache_trouble(self) -> str: ...
+    @property
     def price_month(self) -> float: ...
     @property
     def standbys(self) -> Sequence[StandbyStats]: ...
@@ -143,6 +151,8 @@ def _document(stats: BucketStats) -> dict[str, Any]:
         ],
         "stored_bytes": stats.stored_bytes,
         "cached_bytes": stats.cached_bytes,
+        "absent_bytes": stats.absent_bytes,
+        "cache_state": stats.cache_state,
         "price_month_usd": round(stats.price_month, 2),
     }
     for name, share in (("p50_seconds", 0.5), ("p99_seconds", 0.99)):
@@ -157,6 +167,8 @@ def _document(stats: BucketStats) -> dict[str, Any]:
     if stats.trouble:
         document["trouble"] = stats.trouble
         document["trouble_seconds"] = round(stats.trouble_s, 3)
+    if stats.cache_trouble:
+        document["cache_trouble"] = stats.cache_trouble
     if stats.last_error:
         document["last_error"] = stats.last_error
     return document

@@ -20,6 +20,7 @@ _GAUGES: Final = {
     "behind": "Write-ahead log objects that a standby has not read",
     "stored_bytes": "Bytes in the bucket, as far as this server knows of its objects",
     "cached_bytes": "Bytes of the bucket that are on the local disk",
+    "absent_bytes": "Bytes of the bucket that are not on the local disk",
     "price_dollars_month": "Estimate of what requests and bytes cost in a month, at S3's list prices",
     "unreachable_seconds": "Seconds since the first request that failed; 0 while they succeed",
 }
@@ -33,6 +34,9 @@ def bucket_metrics(server_id: str, buckets: Mapping[str, BucketStats]) -> Iterat
     role = Metric("headrace_bucket_role", "1 for what the server is to the shard", "gauge")
     requests = Metric("headrace_bucket_requests", "Requests to the bucket", "counter")
     moved = Metric("headrace_bucket_transferred_bytes", "Bytes of objects sent and received", "counter")
+    filled = Metric(
+        "headrace_bucket_filled_bytes", "Bytes that were brought to the local disk beforehand", "counter"
+    )
     commits = Metric("headrace_bucket_commit_seconds", "From a change to its durable object", "histogram")
     for stats in buckets.values():
         labels = {"server_id": server_id, "shard": stats.shard}
@@ -45,8 +49,9 @@ def bucket_metrics(server_id: str, buckets: Mapping[str, BucketStats]) -> Iterat
             requests.add_sample(f"{requests.name}_total", kind, one.count)
         for direction, count in _transferred(stats).items():
             moved.add_sample(f"{moved.name}_total", {**labels, "direction": direction}, count)
+        filled.add_sample(f"{filled.name}_total", labels, stats.filled_bytes)
         _add_histogram(commits, labels, stats.commits)
-    yield from (*gauges.values(), role, requests, moved, commits)
+    yield from (*gauges.values(), role, requests, moved, filled, commits)
 
 
 def _values(stats: BucketStats) -> dict[str, float]:
@@ -58,6 +63,7 @@ def _values(stats: BucketStats) -> dict[str, float]:
         "behind": stats.behind,
         "stored_bytes": stats.stored_bytes,
         "cached_bytes": stats.cached_bytes,
+        "absent_bytes": stats.absent_bytes,
         "price_dollars_month": stats.price_month,
         "unreachable_seconds": stats.trouble_s if stats.trouble else 0.0,
     }
