@@ -409,6 +409,7 @@ def _open_store(
     sync: SyncPolicy,
 ) -> LogStore:
     """Open the log store of the options, encrypted if they say so. Raises: LogError."""
+    from headrace.log.checkpoints import NEAR
     from headrace.log.store import FileStore, MemoryStore
     from headrace.log.store_cipher import server_cipher
 
@@ -436,6 +437,7 @@ def _open_store(
         filesystem=filesystem,
         report=report,
         converted=told,
+        checkpoint_bytes=None if options.bucket is None else NEAR,
     )
     if told is not None:
         told.end()

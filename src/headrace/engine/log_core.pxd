@@ -29,6 +29,7 @@ cdef class WriteEnd:
     cdef public int64_t extent
     cdef public int64_t segment_bytes
     cdef public int64_t drafted
+    cdef public int64_t checkpoint_at
     cdef public bint reserves
     cdef public bint is_begun
     cdef public bint is_uncut

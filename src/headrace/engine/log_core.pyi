@@ -25,6 +25,7 @@ class WriteEnd:
     extent: int
     segment_bytes: int
     drafted: int
+    checkpoint_at: int
     reserves: bool
     is_begun: bool
     is_uncut: bool

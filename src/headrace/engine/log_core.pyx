@@ -34,7 +34,6 @@ cdef extern from "<unistd.h>" nogil:
 cdef enum:
     SEGMENT_HEAD = 64            # bytes of a segment's file in front of its records
     SPACING = 64 << 10           # bytes of records between two marks of the index: headrace.log.index.SPACING
-    FIRST_CHECKPOINT = 1 << 20   # bytes that are appended before there is one: headrace.log.file.FIRST_CHECKPOINT
     LONGEST_SUBJECT = 65535
     MOST_AT_ONCE = 64 << 20      # bytes of records that are written here; more is for Python to write
     KEPT = 4 << 10               # bytes of records for which memory is kept: there may be very many logs
@@ -72,6 +71,7 @@ cdef class WriteEnd:
     written        bytes of records since the log was opened
     extent         bytes that its file may be long: what is behind its records reads as zeros
     drafted        the number of the last checkpoint that was made
+    checkpoint_at  when more bytes than these are `written`, Python is to see whether another one is due
     reserves       its file is kept longer than its records
     is_begun       its header is durable, or no records need it to be
     is_uncut       a failed write may have left bytes behind the last whole record
@@ -224,7 +224,7 @@ cdef class LogCore(LogAppends):
         cdef bytes lead = b""
         if not self.is_open or not self.is_quiet or batch.count == 0 or end.active is None or end.is_uncut or end.is_suspect \
                 or end.abandoned is not None or not end.is_begun \
-                or (end.written > FIRST_CHECKPOINT and not end.drafted):
+                or end.written > end.checkpoint_at:
             return 0
         first = counts.last_sequence + 1
         size = self._measure(batch)

@@ -19,6 +19,7 @@ from headrace.jetstream.importing.detecting import HOME as DIRECTORY
 from headrace.jetstream.importing.detecting import UNFINISHED, find_streams
 from headrace.jetstream.limits import BatchLimits, ServerSettings
 from headrace.jetstream.system import JetStreamSystem
+from headrace.log.checkpoints import NEAR
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore, MemoryStore
@@ -258,6 +259,7 @@ class JetStreamServer:
                 report=report,
                 remembers=False,  # the state says which streams there are
                 converted=converted,
+                checkpoint_bytes=None if self.options.bucket is None else NEAR,
             )
         except StoreLocked as error:
             raise StartError(f"Can't start JetStream: {error}") from error

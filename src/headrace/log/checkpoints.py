@@ -3,8 +3,9 @@
 Here lives the decision; what is in a checkpoint is `ledger`'s and `recovery`'s, when its file may be written
 is for `after_sync` to know. Never here: what a start does with it.
 
-A checkpoint is made with every new segment, or when eight times its size was appended if that is more. So a
-start after a kill reads at most so much and a segment, and of what was removed since the blocks it lay in.
+The first one is made after 1 MiB, the next ones with every new segment, or when eight times their size was
+appended if that is more. So a start after a kill reads at most so much and a segment, and of what was removed
+since the blocks it lay in. A log whose bytes come from far away has one more often (`every`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from headrace.log.ledger import Ledger
     from headrace.log.segments import Segments
 
+FIRST: Final = 1 << 20
+"""Bytes that are appended before there is one, which knows what all records of the segment depend on."""
+NEAR: Final = 4 << 20
+"""Bytes between two checkpoints of a log that is read from far away: a start brings about so many of it."""
 SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
 LARGEST_ON_ERASE: Final = 1 << 20
@@ -35,7 +40,10 @@ _NONE: Final = 1 << 62
 
 
 class Checkpoints:
-    """The checkpoints of one log. `write_news`: writes the removals that wait; it raises StorageError."""
+    """The checkpoints of one log. `write_news`: writes the removals that wait; it raises StorageError.
+
+    `every`: bytes after which there is another one; None: only with a new segment.
+    """
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class Checkpoints:
         policy: SyncPolicy,
         cipher: Cipher | None,
         write_news: Callable[[], None],
+        every: int | None = None,
     ) -> None:
         self._path: Final = directory / CHECKPOINT
         self._fs: Final = filesystem
@@ -58,6 +67,8 @@ class Checkpoints:
         self._compaction: Final = compaction
         self._cipher: Final = cipher
         self._write_news: Final = write_news
+        self._every: Final = every
+        segments.checkpoint_at = FIRST
         self.read_bytes = _NONE
         """Bytes that a start from the last checkpoint reads besides what was written since."""
         self.written_at = 0
@@ -72,15 +83,20 @@ class Checkpoints:
         data = encode_checkpoint(
             self._ledger, self._compaction.entries(), self._segments.active, self._cipher
         )
-        self.read_bytes, self.written_at = 0, self._segments.written
+        segments = self._segments
+        self.read_bytes, self.written_at = 0, segments.written
+        segments.checkpoint_at = _NONE if self._every is None else segments.written + self._every
         self._after_sync.save((self._path, data), self._segments.all)
 
     def write_if_due(self) -> None:
         """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
         gained = self.read_bytes + self._segments.written - self.written_at
         gained += self._after_sync.doomed_bytes + self._compaction.waiting_bytes
-        if gained >= SHARE * self._size():
+        size = self._size()
+        if gained >= SHARE * size:
             self.write()
+        elif self._segments.written > self._segments.checkpoint_at:  # look again when it is due
+            self._segments.checkpoint_at = self._segments.written + SHARE * size - gained
 
     def write_if_changed(self) -> None:
         """A start reads no record after this."""

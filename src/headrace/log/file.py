@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 SEGMENT_BYTES: Final = 64 << 20
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
-FIRST_CHECKPOINT: Final = 1 << 20
-"""Bytes that are appended before there is one, which knows what all records of the segment depend on."""
 PURGED_AT_ONCE: Final = 10_000
 """Messages that one write of a purge removes; one of more is not all or nothing."""
 
@@ -87,7 +85,7 @@ class FileLog:
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
     called with what turns out to be unreadable, a few times at most. `cipher`: seals bodies and
-    checkpoints; a log that holds plain segments goes on with sealed ones.
+    checkpoints; a log with plain segments goes on sealed. `checkpoint_bytes`: between two checkpoints.
     Raises: StorageError when the directory cannot be read or written; any call may that opens the files.
     """
 
@@ -104,8 +102,9 @@ class FileLog:
         report: Report | None = None,
         make: Callable[[], object] | None = None,
         left: Left | None = None,
+        checkpoint_bytes: int | None = None,
     ) -> None:
-        self._make = make  # until something is written
+        self._make, self._checkpoint_bytes = make, checkpoint_bytes  # the first until something is written
         self._cipher: Final = cipher
         self._fs: Final[FileSystem] = filesystem if filesystem is not None else RealFileSystem()
         self._directory: Final = directory
@@ -159,6 +158,7 @@ class FileLog:
             policy=self._policy,
             cipher=cipher,
             write_news=self._write_news,
+            every=self._checkpoint_bytes,
         )
         if found.from_checkpoint:
             self._checkpoints.read_bytes = found.read_bytes
@@ -283,7 +283,7 @@ class FileLog:
         offset = segments.append(data)
         ledger.noted()
         self._core.count(messages, offset + len(lead), first, OVERHEAD if self._cipher else 0)
-        if segments.written > FIRST_CHECKPOINT and not segments.drafted:
+        if segments.written > segments.checkpoint_at:
             self._checkpoints.write_if_due()
         self._tidy(messages.subjects())
         self._core.is_quiet = self._compaction.is_idle and not segments.after_sync.has_doomed

@@ -122,7 +122,8 @@ class FileStore:
     was opened is there after a power loss; else it is there once something is written to it, has a name among
     `names` from then on, and survives a power loss from its first sync on. `converted`: what is sealed
     otherwise than with `cipher` is sealed with it first (`key_rotation`), and this is told of it; without it
-    such files are refused when their log is opened, and plain ones are left as they are.
+    such files are refused when their log is opened, and plain ones are left as they are. `checkpoint_bytes`:
+    as for `FileLog`.
     Raises: StoreLocked when another process has the store open, StorageError.
     """
 
@@ -138,8 +139,10 @@ class FileStore:
         report: Callable[[bytes, Damage], object] | None = None,
         remembers: bool = True,
         converted: Callable[[Conversion], object] | None = None,
+        checkpoint_bytes: int | None = None,
     ) -> None:
         self._remembers = remembers
+        self._checkpoint_bytes = checkpoint_bytes
         self._directory = directory
         self._clock = clock
         self._sync = sync
@@ -260,6 +263,7 @@ class FileStore:
             report=partial(self._damaged, name),
             make=partial(self._create, name) if entry is None else None,
             left=closed.left if closed is not None and is_closed else None,
+            checkpoint_bytes=self._checkpoint_bytes,
         )
 
     def _damaged(self, name: bytes, damage: Damage) -> None:

@@ -24,10 +24,19 @@ COUNT: Final = 130 * (THREADS + 4)
 
 
 def logs(
-    directory: Path, count: int, size: int, *, messages: int = 20, segment: int = 64 << 20
+    directory: Path,
+    count: int,
+    size: int,
+    *,
+    messages: int = 20,
+    segment: int = 64 << 20,
+    near: int | None = None,
 ) -> dict[str, bytes]:
-    """The files of a store of so many logs, each of messages of so many bytes, as a kill leaves them."""
-    store = FileStore(directory, sync=SyncPolicy.NEVER, segment_bytes=segment)
+    """The files of a store of so many logs, each of messages of so many bytes, as a kill leaves them.
+
+    `near`: bytes between two checkpoints of a log.
+    """
+    store = FileStore(directory, sync=SyncPolicy.NEVER, segment_bytes=segment, checkpoint_bytes=near)
     for number in range(count):
         log, random = store.open(b"log-%d" % number), Random(number)
         for _ in range(messages):
@@ -131,6 +140,20 @@ def test_no_more_is_brought_than_there_is_room_for(tmp_path: Path, room: int, pa
     bring(cold)
     assert 0 < cold.cache.fetched <= part * sum(file.size for file in cold.tree.files.values())
     assert opened(cold, 30) == [20] * 30
+    cold.cache.close()
+
+
+@pytest.mark.parametrize("near", [None, 4 << 20])
+def test_of_a_segment_that_was_written_the_end_is_read(tmp_path: Path, near: int | None) -> None:
+    """After a kill, what is behind its last checkpoint; and the first messages of the log."""
+    files = logs(tmp_path / "logs", 1, 1000, messages=32_000, near=near)
+    total = sum(map(len, files.values()))
+    cold = cold_with(tmp_path, files)
+    bring(cold)
+    asked = len(cold.reads.requests)
+    assert opened(cold, 1) == [32_000]
+    assert len(cold.reads.requests) == asked, "nothing was left to ask for"
+    assert cold.cache.fetched / total > 0.9 if near is None else cold.cache.fetched / total < 0.5
     cold.cache.close()
 
 

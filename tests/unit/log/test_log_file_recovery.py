@@ -624,3 +624,45 @@ def test_header_of_a_segment_byte_by_byte() -> None:
         changed = bytearray(packed)
         changed[place] ^= 1
         assert Header.unpack(bytes(changed)) is None
+
+
+class TestNearCheckpoints:
+    """Of a log whose start reads from far away: after a kill little is behind the last one."""
+
+    NEAR: Final = 256 << 10
+
+    def killed(
+        self, directory: Path, *, every: int | None, subjects: int = 1, sync: SyncPolicy = SyncPolicy.NEVER
+    ) -> FileLog:
+        log = FileLog(directory, segment_bytes=8 << 20, sync=sync, checkpoint_bytes=every)
+        for n in range(3000):
+            log.append([NewMessage(b"s%d" % (n % subjects), bytes(1000))])
+            if n % 100 == 0:
+                log.sync()
+        return log  # it is not closed
+
+    def opened(self, directory: Path, copy: Path) -> FileLog:
+        shutil.copytree(directory, copy)
+        return FileLog(copy, segment_bytes=8 << 20, sync=SyncPolicy.NEVER)
+
+    @pytest.mark.parametrize("sync", [SyncPolicy.NEVER, SyncPolicy.GROUP])
+    def test_a_start_reads_no_more_than_what_is_between_two(self, tmp_path: Path, sync: SyncPolicy) -> None:
+        log = self.killed(tmp_path / "log", every=self.NEAR, sync=sync)
+        again = self.opened(tmp_path / "log", tmp_path / "copy")
+        assert again.opened_from_checkpoint
+        assert again.opened_by_reading <= 2 * self.NEAR, "with what no sync has reached"
+        assert again.state().messages == 3000
+        again.close()
+        log.close()
+
+    def test_any_other_start_reads_the_segment(self, tmp_path: Path) -> None:
+        log = self.killed(tmp_path / "log", every=None)
+        again = self.opened(tmp_path / "log", tmp_path / "copy")
+        assert again.opened_by_reading > 1_500_000
+        again.close()
+        log.close()
+
+    def test_large_ones_are_an_eighth_of_what_is_written_at_most(self, tmp_path: Path) -> None:
+        log = self.killed(tmp_path / "log", every=self.NEAR, subjects=3000)
+        assert log._segments.drafted == 2, "at 1.1 MB, and 1.5 MB later"
+        log.close()
