@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nats.js import JetStreamContext
 
 _ACK_WAIT_S: Final = 5
+_ANSWER_S: Final = PATIENCE / 6
+"""Seconds within which a request is answered; else it is made again."""
 _HISTORY: Final = 64
 _PAGE: Final = 500
 _KEY_PREFIX: Final = f"$KV.{BUCKET}."
@@ -48,12 +50,15 @@ class Assets:
         await self._until_answered(lambda js: self._look(js, where))
 
     async def _until_answered(self, ask: Callable[[JetStreamContext], Awaitable[None]]) -> None:
-        """Ask again while servers have not heard of an owner yet."""
+        """Ask again while servers have not heard of an owner yet, or say nothing.
+
+        An owner that the bucket did not answer for three seconds, on a busy machine, may say nothing.
+        """
         end = time.monotonic() + PATIENCE
         while True:
             try:
                 async with await asyncio.wait_for(nats.connect(self._urls), PATIENCE) as client:
-                    return await ask(client.jetstream(timeout=PATIENCE))
+                    return await ask(client.jetstream(timeout=_ANSWER_S))
             except FAILURES:
                 if time.monotonic() > end:
                     raise
