@@ -1,8 +1,8 @@
 """Every page as a person sees it: light, dark, and on a telephone; without a fault that axe finds.
 
 The pictures are those of the documents: `HEADRACE_PICTURES=docs/console` writes them there. People look at
-them; a test can say that no page is wider than its window, that its colours have contrast, and that nothing is
-told by a shape alone.
+them; a test can say that no page is wider than its window, that its colours have contrast, and that nothing
+is told by a shape alone.
 """
 
 from __future__ import annotations
