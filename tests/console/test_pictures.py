@@ -69,7 +69,12 @@ def settled(page: Page, console: Console, address: str) -> None:
 def keep(page: Page, name: str) -> None:
     if PICTURES:
         page.wait_for_timeout(2_500)  # so that figures have a history in the picture
-        page.screenshot(path=ROOT / PICTURES / f"{name}.png", full_page=True)
+        size = page.viewport_size or {"width": 1280, "height": 800}
+        height = page.evaluate("document.scrollingElement.scrollHeight")
+        page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
+        page.wait_for_timeout(300)
+        page.screenshot(path=ROOT / PICTURES / f"{name}.png")
+        page.set_viewport_size(size)
 
 
 @pytest.mark.usefixtures("content")
