@@ -126,6 +126,9 @@ COMMANDS: Final[dict[str, Command | ClientWord]] = {
     "events": ClientWord(
         f"{_ROWS}.events", "What servers and JetStream tell of", _LOOK_AFTER, ("event", "e")
     ),
+    "console": ClientWord(
+        f"{_ROWS}.console", "A page for browsers that shows a server, from this machine", _LOOK_AFTER
+    ),
     "top": ClientWord(f"{_ROWS}.top", "Watch a server and its connections", _LOOK_AFTER),
     "nkey": ClientWord(f"{_ROWS}.nkey", "Keys: made, shown; sign, encrypt", _LOOK_AFTER),
     "creds": ClientWord(f"{_ROWS}.creds", "Credentials files: made, shown, checked", _LOOK_AFTER),

@@ -16,6 +16,7 @@
 - `config_changes`: configurations of streams, consumers and buckets compared, and what a change would do.
 - `top`: a server and its connections, live; `top_looks` at servers, `top_lines` for people.
 - `doctor`: what will hurt.
+- `console`: the page for browsers, for a server elsewhere; `console_serving`: its port on this machine.
 - `trace`: the way of a message; `api_errors`: numbers of errors, with `error_explanations`; `api_schemas`:
   the JSON of the API; `cheat`: lines to copy.
 - `nkey`: keys, and what they sign and encrypt; `key_files`: where keys are.

@@ -226,7 +226,7 @@ def _websocket(server: ServerSnapshot) -> dict[str, object]:
         "no_tls": options.no_tls,
         "tls_map": tls is not None and tls.verify_and_map,
         "tls_pinned_certs": list(tls.pinned_certs) if tls else [],
-        "same_origin": options.same_origin,
+        "same_origin": options.keeps_to_origin,
         "allowed_origins": list(options.allowed_origins),
         "compression": options.compression,
         "tls_ocsp_peer_verify": _asks_responders(tls),
