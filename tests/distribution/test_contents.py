@@ -12,6 +12,8 @@ from typing import Final
 import pytest
 from distributions import ROOT, TRACKED, copy_of_repository, names_in, run_setup, sdist
 
+from headrace.console.files import table
+
 pytestmark = pytest.mark.skipif(not TRACKED, reason="not a git checkout")
 
 LEFT_OUT: Final = (".ci/", ".gitignore")
@@ -76,4 +78,6 @@ def test_a_wheel_has_data_and_types_and_no_sources_of_compiled_modules(
     }
     assert found == package
     assert "headrace/py.typed" in found
-    assert {Path(name).suffix for name in found} == {".py", ".pyi", ".typed", ".yaml"}
+    pages = {name for name in found if name.startswith("headrace/console/static/")}
+    assert {name.removeprefix("headrace/console/static/") for name in pages} == set(table())
+    assert {Path(name).suffix for name in found - pages} == {".py", ".pyi", ".typed", ".yaml"}

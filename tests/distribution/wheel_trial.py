@@ -73,6 +73,9 @@ def main() -> None:
     assert compiled > 50, f"only {compiled} compiled modules"
     with Server(jetstream=True) as server:
         asyncio.run(exchange(server.url))
+    from headrace.console.files import INDEX, table
+
+    assert INDEX in table(), "the page of the console"
     program = Path(sys.executable).parent / "headrace"
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     assert f"v{headrace.__version__} " in told, told
