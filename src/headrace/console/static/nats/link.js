@@ -23,7 +23,7 @@ import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } 
 const TIMEOUT = 5_000;
 /** The header that says to servers that a request comes from a console, for logs and audit advisories. */
 const CONSOLE_HEADER = "Headrace-Console";
-const OWN = /^\$(SYS|JS)\./;
+const OWN = /^\$(SYS\.|JS\.API\.)/;
 
 export class Link extends EventTarget {
   /**

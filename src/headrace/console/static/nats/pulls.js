@@ -22,7 +22,10 @@ import { headerRows } from "./jetstream.js";
  */
 export async function pullOne(link, stream, name, { waitMs = 1_000, group } = {}) {
   const body = JSON.stringify({ batch: 1, expires: waitMs * 1e6, ...(group ? { group } : {}) });
-  const message = await link.ask(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, body, { timeout: waitMs + 4_000 });
+  const answers = /** @type {import("./link.js").Msg[]} */ ([]);
+  // not by Link.ask: what comes has the subject of the stream, not that of the request's inbox
+  await link.eachAnswer(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, body, { timeout: waitMs + 4_000, expected: 1, take: (answer) => answers.push(answer) });
+  const [message] = answers;
   const code = message.reply ? 0 : (message.headers?.code ?? 0);
   if (code === 404 || code === 408) return null;
   if (code >= 400) throw new Refused(code, 0, message.headers?.description ?? "");

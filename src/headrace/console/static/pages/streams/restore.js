@@ -28,8 +28,11 @@ export function openRestore(place) {
   const bar = progressBar();
   const problem = h("div", { class: "problem", role: "alert", hidden: true });
   files.control.addEventListener("change", async () => {
+    backup = null;
+    replace(footer, go());
     backup = await readBackup([.../** @type {FileList} */ (files.control.files)]);
     rest.hidden = !backup;
+    replace(footer, go());
     if (!backup) return files.complain(text.restoreWrong);
     name.control.value = backup.config.name;
     subjects.control.value = (backup.config.subjects ?? []).join("\n");
@@ -39,7 +42,7 @@ export function openRestore(place) {
   });
   const footer = h("footer");
   const begin = async () => {
-    if (!backup) return files.complain(text.restoreNone);
+    if (!backup) return undefined;
     if (!name.isRight() || !subjects.isRight()) return undefined;
     problem.hidden = true;
     const config = { ...backup.config, name: name.value().trim(), ...(backup.config.subjects ? { subjects: subjectsOf(subjects.value()) } : {}) };
@@ -58,7 +61,7 @@ export function openRestore(place) {
     }
     return undefined;
   };
-  const go = () => button(text.restoreGo, () => void begin(), { kind: "main" });
+  const go = () => button(text.restoreGo, () => void begin(), { kind: "main", disabled: backup ? "" : text.restoreNone });
   replace(footer, go());
   const dialog = openDialog(
     text.restoreTitle,
