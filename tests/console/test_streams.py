@@ -120,7 +120,7 @@ def test_stream_is_made_published_to_browsed_and_deleted(any_console: Console) -
     form.get_by_label("Bytes at most").fill("10MB")
     form.get_by_role("button", name="Show the changes").click()
     changes = page.get_by_role("dialog").locator(".changes tbody tr")
-    expect(changes).to_have_text(["max_bytes-110485760"])
+    expect(changes).to_have_text(["max_bytes-110485760 (10 MiB)"])
     page.get_by_role("button", name="Change the stream").click()
     expect(page.get_by_text("Stream TRIP is changed.")).to_be_visible()
 

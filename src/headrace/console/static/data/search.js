@@ -33,13 +33,15 @@ export async function search(link, config, { state, before, subject, matches, ta
     const from = Math.max(state.first_seq, now.sequence - step);
     const { found } = await readRange(link, config, { from, before: now.sequence, most: Infinity, subject, signal });
     if (signal.aborted) break;
+    let last = from;
     for (const message of found.reverse()) {
       if (now.found >= MOST_FOUND || !matches(message)) continue;
       now.found += 1;
+      last = message.sequence;
       take(message);
     }
     now.read += found.length;
-    now.sequence = from;
+    now.sequence = now.found < MOST_FOUND ? from : last;
     now.rate = (now.read / Math.max(1, performance.now() - began)) * 1_000;
     step = found.length < step / 4 ? Math.min(widest, step * 2) : Math.max(Math.min(STEP, widest), Math.floor(step / 2));
     progress({ ...now });

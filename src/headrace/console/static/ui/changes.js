@@ -1,6 +1,7 @@
 /** What differs between two configurations, field by field: what stands in it before, and after. */
 
 import { foreign, h } from "../dom/element.js";
+import { bytes, durationNs } from "../format.js";
 import { text } from "../text/changes.js";
 import { openForm } from "./dialog.js";
 
@@ -34,7 +35,7 @@ export function changesTable(changes) {
       "table",
       { class: "table changes" },
       h("thead", {}, h("tr", {}, [names.field, names.before, names.after].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, changes.map(({ field, before, after }) => h("tr", {}, h("th", { scope: "row", class: "mono" }, foreign(field)), h("td", {}, value("del", before)), h("td", {}, value("ins", after))))),
+      h("tbody", {}, changes.map(({ field, before, after }) => h("tr", {}, h("th", { scope: "row", class: "mono" }, foreign(field)), h("td", {}, value("del", field, before)), h("td", {}, value("ins", field, after))))),
     ),
   );
 }
@@ -50,13 +51,19 @@ export function openChanges(title, { before, after, verb, run, signal }) {
   return openForm(title, { wide: true, fields: [changesTable(changes)], verb, isRight: () => changes.length > 0, run, signal });
 }
 
+/** Fields of configurations that are nanoseconds, and bytes: they are said as people say them, too. */
+const NANOSECONDS = /(^|\.)(max_age|duplicate_window|ack_wait|inactive_threshold|idle_heartbeat|max_expires|subject_delete_marker_ttl|priority_timeout)$/;
+const BYTES = /(^|\.)(max_bytes|max_msg_size)$/;
+
 /**
  * @param {"del" | "ins"} tag
+ * @param {string} field
  * @param {unknown} of
  */
-function value(tag, of) {
+function value(tag, field, of) {
   if (of === undefined) return h("span", { class: "muted" }, text.absent);
-  return h(tag, { class: "mono" }, foreign(typeof of === "string" ? of : JSON.stringify(of)));
+  const said = typeof of !== "number" || of <= 0 ? "" : NANOSECONDS.test(field) ? durationNs(of) : BYTES.test(field) ? bytes(of) : "";
+  return h("span", {}, h(tag, { class: "mono" }, foreign(typeof of === "string" ? of : JSON.stringify(of))), said && h("span", { class: "muted" }, ` (${said})`));
 }
 
 /** @param {unknown} of @returns {of is Record<string, any>} */

@@ -102,7 +102,7 @@ function heading(place, link, info, reload) {
         ], { kind: "", icon: "more" }),
       ];
   const kinds = kindsOf(info);
-  const sub = h("span", { class: "row" }, description ? foreign(description) : foreign(info.config.subjects?.join(", ") ?? "", "mono"), kinds.map(tag));
+  const sub = h("span", { class: "row" }, description ? foreign(description) : info.config.subjects?.length ? foreign(info.config.subjects.join(", "), "mono") : null, kinds.map(tag));
   return pageHead(foreign(name), { sub, actions, crumb: { href: to("streams"), label: text.back } });
 }
 

@@ -104,7 +104,7 @@ export class SearchLine {
         },
       });
       if (stop !== this.#stop || this.#stream.place.signal.aborted) return;
-      this.#said = outcome(last, stop.signal.aborted, this.typed);
+      this.#said = outcome(last, info.state.first_seq, stop.signal.aborted, this.typed);
     } catch (error) {
       if (stop !== this.#stop) return;
       showProblem(this.#problem, error);
@@ -117,11 +117,12 @@ export class SearchLine {
 
 /**
  * @param {Progress} last
+ * @param {number} first
  * @param {boolean} isStopped
  * @param {string} typed
  */
-function outcome(last, isStopped, typed) {
-  if (last.found >= MOST_FOUND) return text.searchFull(count(last.found), count(last.sequence));
+function outcome(last, first, isStopped, typed) {
+  if (last.found >= MOST_FOUND && last.sequence > first) return text.searchFull(count(last.found), count(last.sequence));
   if (isStopped) return text.searchStopped(count(last.sequence), count(last.found));
   return last.found ? text.searchDone(count(last.found), count(last.read)) : text.searchNothing(typed);
 }
