@@ -40,7 +40,9 @@ import { everyServer, oneServer } from "./system.js";
  *   api: { total: number, errors: number }, stream_detail?: StreamDetail[] }} AccountDetail
  * @typedef {{ memory: number, storage: number, reserved_memory?: number, reserved_storage?: number, accounts: number, streams: number, consumers: number,
  *   messages: number, bytes: number, disabled?: boolean, config?: JetStreamConfig, api?: JetStreamStats["api"], total?: number, account_details?: AccountDetail[] | null,
- *   meta_cluster?: { name?: string, leader?: string, peer?: string, cluster_size?: number, replicas?: object[] }, bucket?: BucketState }} Jsz
+ *   meta_cluster?: { name?: string, leader?: string, peer?: string, cluster_size?: number, replicas?: { name: string, current: boolean, active: number, offline?: boolean, lag?: number }[] },
+ *   bucket?: BucketState, archive?: ArchiveState }} Jsz
+ * @typedef {{ to: string, rounds: number, rows: number, bytes: number, files: number, removed: number, failures: number, last?: string, last_error?: string }} ArchiveState
  * @typedef {{ accounts?: boolean, streams?: boolean, consumer?: boolean, config?: boolean, account?: string, offset?: number, limit?: number }} JszOptions
  */
 
@@ -88,23 +90,23 @@ export async function reload(link, server) {
   await oneServer(link, server, "RELOAD", undefined, { timeout: 30_000 });
 }
 
-/** @typedef {{ path: string, before?: string | null, after?: string | null, needs_restart?: boolean }} Change */
-/** @typedef {{ file: string, digest: string, changes: Change[] }} Difference */
+/**
+ * @typedef {{ path: string, before: string | null, after: string | null, needs_restart: boolean, text: string }} Change
+ * @typedef {{ file: string, digest: string, loaded_digest: string, differences: Change[], warnings: string[] }} ConfigDifference
+ */
 
 /**
  * What the configuration file of a server says now, and did not when the server read it; null where the server has
- * no such request: nats-server, and Headrace before 0.3. Raises: Refused where the file is wrong.
+ * no such request: nats-server, and Headrace before 0.3. Raises: Refused where the file is wrong, or there is none.
  *
  * @param {Link} link
  * @param {string} server
- * @returns {Promise<Difference | null>}
+ * @returns {Promise<ConfigDifference | null>}
  */
 export async function configDifference(link, server) {
   try {
-    const answer = /** @type {FromServer<{ file?: string, digest?: string, changes?: Change[] }>} */ (
-      await oneServer(link, server, "CONFIG.DIFF", undefined, { timeout: 10_000 })
-    );
-    return { file: answer.data.file ?? "", digest: answer.data.digest ?? "", changes: answer.data.changes ?? [] };
+    const answer = /** @type {FromServer<ConfigDifference>} */ (await oneServer(link, server, "CONFIG.DIFF", undefined, { timeout: 10_000 }));
+    return answer.data;
   } catch (error) {
     if (error instanceof NobodyThere) return null;
     throw error;
