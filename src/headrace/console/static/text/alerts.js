@@ -76,7 +76,7 @@ export const text = {
   soundOff: "A sound for each new problem: off",
   clear: "Clear",
   cleared: "The list is empty. Findings stay.",
-  newest: (/** @type {string} */ count) => `The newest events of this group, ${count} of which are kept`,
+  newest: (/** @type {string} */ count) => `Its newest events (${count} kept)`,
   noneKept: "Its events are not kept any more; newer ones have taken their place.",
   subject: "Subject",
   count: "Times",

@@ -32,7 +32,7 @@ export class MessageList {
       json: (message) => ({ ...message, data: new TextDecoder().decode(message.data) }),
       empty: () => empty(this.#last ? text.noneBelow : text.noMessages),
       columns: [
-        { name: "sequence", label: text.columns.sequence, number: true, cell: (message) => count(message.sequence), sort: (message) => message.sequence },
+        { name: "sequence", label: text.columns.sequence, cell: (message) => count(message.sequence), sort: (message) => message.sequence },
         { name: "time", label: text.columns.time, cell: (message) => when(message.time), sort: (message) => message.time },
         { name: "size", label: text.columns.size, number: true, cell: (message) => bytes(message.data.length), sort: (message) => message.data.length },
         { name: "payload", label: text.columns.payload, cell: (message) => payloadLine(message.data) },
