@@ -84,6 +84,10 @@ def test_events_are_grouped_filtered_and_shown_whole(watched: Watched) -> None:
     expect(row(page, "Stream created")).to_have_count(0)
     page.go_back()
     expect(row(page, "Stream created", "ALERTED")).to_be_visible()
+    page.get_by_role("link", name="Overview").click()
+    last = page.locator("section", has=page.get_by_role("heading", name="Last alerts"))
+    expect(last.locator("tr", has_text="Stream created")).to_contain_text("ALERTED")
+    last.get_by_role("link", name="all").click()
     page.get_by_role("button", name="Clear").click()
     expect(page.get_by_text("Nothing has happened since this tab was opened.")).to_be_visible()
 

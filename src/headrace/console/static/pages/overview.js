@@ -12,6 +12,7 @@ import { pageHead } from "../ui/blocks.js";
 import { failure } from "../ui/empty.js";
 import { Charts } from "./overview/charts.js";
 import { drawFigures } from "./overview/figures.js";
+import { LastAlerts } from "./overview/last_alerts.js";
 import { Most } from "./overview/most.js";
 import { sentence } from "./overview/sentence.js";
 import { firstSteps } from "./overview/start.js";
@@ -29,7 +30,7 @@ export function show({ host, app, signal }) {
   let activity = null;
 
   const note = app.operator ? null : text.ofAccount(app.account?.who.account || "$G");
-  replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element);
+  replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element, new LastAlerts(app, signal).element);
 
   const draw = () => {
     replace(problem);
