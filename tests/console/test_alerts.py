@@ -104,6 +104,20 @@ def test_operator_sees_refused_logins_and_their_names_do_nothing(watched: Watche
     assert page.locator("img[src=x]").count() == 0
 
 
+def test_events_of_one_user_are_not_shown_to_the_next(console: Console, headrace_served: Served) -> None:
+    page = opened(console, account="app")
+    with Watched(console, headrace_served.server.port).connected() as connection:
+        make_and_remove(connection, "PRIVATE", 1)
+    expect(row(page, "Stream created", "PRIVATE")).to_be_visible()
+    page.get_by_role("button", name="Account", exact=True).click()
+    page.get_by_role("button", name="Sign out: Account app").click()
+    page.get_by_label("User", exact=True).fill("other")
+    page.get_by_label("Password", exact=True).fill("other")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("in OTHER")).to_be_visible()
+    expect(page.get_by_text("Nothing has happened since this tab was opened.")).to_be_visible()
+
+
 def test_kind_without_events_has_a_sentence(console: Console) -> None:
     page = opened(console, "#/alerts?kind=leaders", account="other")
     expect(page.get_by_text("Nothing of this kind has happened.")).to_be_visible()

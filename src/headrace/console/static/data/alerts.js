@@ -104,6 +104,9 @@ export class Alerts extends EventTarget {
       const link = app[role];
       if (link === this.#links[role]) continue;
       this.#ends[role].abort();
+      if (this.#links[role]) this.clear(); // whoever signs in next is somebody else
+      for (const subject of SUBJECTS[role]) this.refused.delete(subject);
+      for (const subject of SUBJECTS.both) this.refused.delete(subject);
       const end = (this.#ends[role] = new AbortController());
       this.#links[role] = link;
       if (!link) continue;

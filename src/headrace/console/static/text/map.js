@@ -14,7 +14,7 @@ export const text = {
   kinds: { route: "Route", gateway: "Gateway", leaf: "Leaf node" },
   states: { up: "connected", broken: "broken" },
   distance: { near: "near: under 5 ms", far: "far: 5 to 50 ms", distant: "distant: over 50 ms", broken: "broken", unknown: "RTT not known" },
-  legend: "The wider, the more messages a second.",
+  legend: "The wider, the more messages a second. In a cluster of more than 12 servers only broken and distant routes are drawn.",
   why: /** @type {Record<string, (note: string) => string>} */ ({
     noRoute: () => "no connection between the two",
     noGateway: (server) => `${server} has no connection to it`,

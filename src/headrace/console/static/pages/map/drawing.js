@@ -4,7 +4,7 @@ import { h, svg, visible } from "../../dom/element.js";
 import { byteRate, duration, rate } from "../../format.js";
 import { text } from "../../text/map.js";
 import { to } from "../../app.js";
-import { DISC_RADIUS, layout, lineBetween } from "./layout.js";
+import { DISC_RADIUS, MOST_ON_RING, layout, lineBetween } from "./layout.js";
 
 /** @typedef {import("../../nats/topology.js").Topology} Topology */
 /** @typedef {import("../../nats/topology.js").Edge} Edge */
@@ -37,7 +37,7 @@ export function drawing(topology, edges, width) {
   const [above, right] = /** @type {const} */ (["top", "right"]).map((side) => MARGIN + Math.max(0, ...[...plan.arches.values()].map((arch) => (arch.side === side ? arch.out : 0))));
   const [allWidth, allHeight] = [plan.width + MARGIN + right, plan.height + above + MARGIN];
   const shownLeafs = new Set(plan.leafs.map((leaf) => leaf.key));
-  const drawn = edges.filter((edge) => plan.places.has(edge.from) && plan.places.has(edge.to));
+  const drawn = edges.filter((edge) => plan.places.has(edge.from) && plan.places.has(edge.to) && isDrawn(edge, topology));
   return svg(
     "svg",
     { class: "map", viewBox: `${-MARGIN} ${-above} ${allWidth} ${allHeight}`, width: allWidth, height: allHeight, role: "group", "aria-label": text.drawing(topology.nodes.length, edges.length) },
@@ -47,6 +47,18 @@ export function drawing(topology, edges, width) {
     topology.nodes.map((node) => disc(node, /** @type {Point} */ (plan.places.get(node.id)))),
     plan.leafs.filter((leaf) => shownLeafs.has(leaf.key)).map((leaf) => leafShape(leaf, /** @type {Point} */ (plan.places.get(leaf.key)))),
   );
+}
+
+/**
+ * False for a route between servers of a large cluster that is as it should be: a mesh has too many.
+ *
+ * @param {Edge} edge
+ * @param {Topology} topology
+ */
+function isDrawn(edge, { nodes }) {
+  if (edge.kind !== "route" || distanceOf(edge) === "broken" || distanceOf(edge) === "distant") return true;
+  const cluster = nodes.find((node) => node.id === edge.from)?.cluster;
+  return nodes.filter((node) => node.cluster === cluster).length <= MOST_ON_RING;
 }
 
 /** @param {import("./layout.js").Box} box */

@@ -13,6 +13,9 @@
 const DISC = 20;
 /** Room for the name below a disc. */
 const STEP = 104;
+const ROW = 80;
+/** More servers of a cluster are in rows, and of their routes only those with something to see are drawn. */
+export const MOST_ON_RING = 12;
 const PADDING = 56;
 const HEAD = 28;
 const GAP = 96;
@@ -39,9 +42,8 @@ export function layout(topology, width) {
   /** @type {Box[][]} */
   const rows = [[]];
   for (const [name, ids] of clusters) {
-    const radius = ringRadius(ids.length);
-    const tall = ids.length === 2 ? 12 : radius; // two are side by side
-    const boxWidth = Math.max(2 * (radius + PADDING), 168);
+    const { wide, tall, at } = ids.length > MOST_ON_RING ? inRows(ids.length, width) : onRing(ids.length);
+    const boxWidth = Math.max(2 * (wide + PADDING), 168);
     const below = leafs.filter((leaf) => ids.includes(leaf.at));
     const columns = Math.max(1, Math.floor(Math.max(boxWidth, Math.min(width, 480)) / LEAF_STEP));
     const lines = Math.ceil(below.length / columns);
@@ -56,7 +58,7 @@ export function layout(topology, width) {
     boxes.push(box);
     rows[rows.length - 1].push(box);
     const centre = { x: box.x + boxWidth / 2, y: y + HEAD + tall + PADDING - 10 };
-    ids.forEach((id, place) => places.set(id, onRing(centre, radius, place, ids.length)));
+    ids.forEach((id, place) => places.set(id, { x: centre.x + at(place).x, y: centre.y + at(place).y }));
     below.forEach((leaf, place) => {
       const inLine = Math.min(columns, below.length - Math.floor(place / columns) * columns);
       const left = x + (cell - inLine * LEAF_STEP) / 2;
@@ -103,21 +105,34 @@ function leafPlaces({ leafs }) {
   });
 }
 
-/** @param {number} servers */
-function ringRadius(servers) {
-  return servers < 2 ? 12 : Math.max(72, (servers * STEP) / (2 * Math.PI));
+/**
+ * Half the width and height of what servers take, and where each is from the middle.
+ * @typedef {{ wide: number, tall: number, at: (place: number) => Point }} Arrangement
+ */
+
+/**
+ * @param {number} servers
+ * @returns {Arrangement}
+ */
+function onRing(servers) {
+  const radius = servers < 2 ? 12 : Math.max(72, (servers * STEP) / (2 * Math.PI));
+  const tall = servers === 2 ? 12 : radius; // two are side by side
+  const angle = (/** @type {number} */ place) => (place / servers) * 2 * Math.PI - (servers === 2 ? Math.PI : Math.PI / 2);
+  return { wide: radius, tall, at: (place) => (servers === 1 ? { x: 0, y: 0 } : { x: radius * Math.cos(angle(place)), y: radius * Math.sin(angle(place)) }) };
 }
 
 /**
- * @param {Point} centre
- * @param {number} radius
- * @param {number} place
- * @param {number} all
+ * More servers than a ring has room for are in rows.
+ *
+ * @param {number} servers
+ * @param {number} width
+ * @returns {Arrangement}
  */
-function onRing(centre, radius, place, all) {
-  if (all === 1) return { x: centre.x, y: centre.y };
-  const angle = (place / all) * 2 * Math.PI - (all === 2 ? Math.PI : Math.PI / 2);
-  return { x: centre.x + radius * Math.cos(angle), y: centre.y + radius * Math.sin(angle) };
+function inRows(servers, width) {
+  const columns = Math.max(2, Math.min(Math.ceil(Math.sqrt(servers * 1.6)), Math.floor((width - 2 * PADDING) / STEP) + 1));
+  const rows = Math.ceil(servers / columns);
+  const [wide, tall] = [((columns - 1) * STEP) / 2, ((rows - 1) * ROW) / 2];
+  return { wide, tall, at: (place) => ({ x: (place % columns) * STEP - wide, y: Math.floor(place / columns) * ROW - tall }) };
 }
 
 /**
