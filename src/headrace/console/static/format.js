@@ -23,6 +23,14 @@ export function brief(value) {
   return Math.abs(value) < 100_000 ? whole.format(Math.round(value)) : short.format(value);
 }
 
+/**
+ * A count for a place of four letters: 9,876 is 9876, 12,345 is 12.3K.
+ * @param {number} value
+ */
+export function compact(value) {
+  return value < 10_000 ? String(value) : short.format(value);
+}
+
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** @param {number | null | undefined} value */

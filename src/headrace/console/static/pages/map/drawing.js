@@ -1,7 +1,7 @@
 /** The map as SVG: boxes, discs and lines, each with its words. The table beside it says the same to everybody. */
 
 import { h, svg, visible } from "../../dom/element.js";
-import { byteRate, duration, rate } from "../../format.js";
+import { byteRate, compact, duration, rate } from "../../format.js";
 import { text } from "../../text/map.js";
 import { to } from "../../app.js";
 import { DISC_RADIUS, MOST_ON_RING, layout, lineBetween } from "./layout.js";
@@ -22,6 +22,9 @@ const NAME = 16;
 const LETTER = 6.6;
 /** The width of what a link at the right may say. */
 const SIDE_WORDS = 48;
+const DOWN_WORDS = 160;
+/** In clusters of more servers the words of routes would lie on each other: they are in the table, and where one hovers. */
+const MOST_WITH_WORDS = 4;
 /** Round trips in seconds from which a link is far, and distant. */
 const FAR = 0.005;
 const DISTANT = 0.05;
@@ -42,7 +45,7 @@ export function drawing(topology, edges, width) {
     "svg",
     { class: "map", viewBox: `${-MARGIN} ${-above} ${allWidth} ${allHeight}`, width: allWidth, height: allHeight, role: "group", "aria-label": text.drawing(topology.nodes.length, edges.length) },
     plan.boxes.map(clusterBox),
-    drawn.map((edge) => line(edge, plan, boxes)),
+    drawn.map((edge) => line(edge, plan, boxes, hasWords(edge, topology))),
     plan.leafs.filter((leaf) => leaf.count > 1).map((leaf) => restLine(leaf, plan)),
     topology.nodes.map((node) => disc(node, /** @type {Point} */ (plan.places.get(node.id)))),
     plan.leafs.filter((leaf) => shownLeafs.has(leaf.key)).map((leaf) => leafShape(leaf, /** @type {Point} */ (plan.places.get(leaf.key)))),
@@ -55,10 +58,25 @@ export function drawing(topology, edges, width) {
  * @param {Edge} edge
  * @param {Topology} topology
  */
-function isDrawn(edge, { nodes }) {
-  if (edge.kind !== "route" || distanceOf(edge) === "broken" || distanceOf(edge) === "distant") return true;
-  const cluster = nodes.find((node) => node.id === edge.from)?.cluster;
-  return nodes.filter((node) => node.cluster === cluster).length <= MOST_ON_RING;
+function isDrawn(edge, topology) {
+  return edge.kind !== "route" || ["broken", "distant"].includes(distanceOf(edge)) || serversAround(edge, topology) <= MOST_ON_RING;
+}
+
+/**
+ * @param {Edge} edge
+ * @param {Topology} topology
+ */
+function hasWords(edge, topology) {
+  return edge.kind !== "route" || edge.state === "broken" || serversAround(edge, topology) <= MOST_WITH_WORDS;
+}
+
+/**
+ * @param {Edge} route
+ * @param {Topology} topology
+ */
+function serversAround(route, { nodes }) {
+  const cluster = nodes.find((node) => node.id === route.from)?.cluster;
+  return nodes.filter((node) => node.cluster === cluster).length;
 }
 
 /** @param {import("./layout.js").Box} box */
@@ -76,14 +94,15 @@ function clusterBox(box) {
  * @param {RatedEdge} edge
  * @param {Layout} plan
  * @param {Map<string, import("./layout.js").Box>} boxes
+ * @param {boolean} isTold
  */
-function line(edge, plan, boxes) {
+function line(edge, plan, boxes, isTold) {
   const arch = plan.arches.get(edge.key);
   const [fromBox, toBox] = [boxes.get(edge.from), boxes.get(edge.to)];
   const { path: d, label, room } = arch && fromBox && toBox ? round(fromBox, toBox, arch) : straight(/** @type {Point} */ (plan.places.get(edge.from)), /** @type {Point} */ (plan.places.get(edge.to)), fromBox, toBox);
   const path = svg("path", { d });
   path.style.setProperty("stroke-width", `${widthOf(edge)}`);
-  const words = lineWords(edge).find((one) => one.length * LETTER < room);
+  const words = isTold && lineWords(edge).find((one) => one.length * LETTER < room);
   return svg("g", { class: `map-line ${distanceOf(edge)}` }, svg("title", {}, edgeWords(edge)), path, words && svg("text", { ...label, "text-anchor": "middle" }, words));
 }
 
@@ -110,7 +129,7 @@ function straight(from, to, fromBox, toBox) {
 }
 
 /**
- * A way from a box to another round those between them: over their tops, or at their right.
+ * A way from a box to another round those between them: over their tops, down to the next row, or at their right.
  *
  * @param {import("./layout.js").Box} one
  * @param {import("./layout.js").Box} other
@@ -122,6 +141,12 @@ function round(one, other, arch) {
     const middle = { x: (a.x + b.x) / 2, y: Math.min(a.y, b.y) - arch.out };
     const corners = [a, b].map((end) => at({ x: end.x, y: middle.y }));
     return { path: `M${at(a)}C${corners[0]} ${corners[0]} ${at(middle)}S${corners[1]} ${at(b)}`, label: { x: middle.x, y: middle.y - 6 }, room: Math.abs(a.x - b.x) };
+  }
+  if (arch.side === "down") {
+    const [upper, lower] = one.y < other.y ? [one, other] : [other, one];
+    const [a, b] = [{ x: upper.x + upper.width / 2, y: upper.y + upper.height }, { x: lower.x + lower.width / 2, y: lower.y }];
+    const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+    return { path: `M${at(a)}C${at({ x: a.x, y: middle.y })} ${at({ x: b.x, y: middle.y })} ${at(b)}`, label: middle, room: DOWN_WORDS };
   }
   const [a, b] = [one, other].map((box) => ({ x: box.x + box.width, y: box.y + box.height / 2 }));
   const middle = { x: Math.max(a.x, b.x) + arch.out, y: (a.y + b.y) / 2 };
@@ -154,7 +179,7 @@ function disc(node, point) {
     { class: `map-server ${node.isAnswering ? "" : "is-silent"}`, transform: `translate(${point.x.toFixed(1)},${point.y.toFixed(1)})` },
     svg("title", {}, visible(words)),
     svg("circle", { r: DISC_RADIUS }),
-    node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count" }, node.connections === null ? "?" : String(node.connections)),
+    node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count" }, node.connections === null ? "?" : compact(node.connections)),
     !node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count" }, "?"),
     svg("text", { y: DISC_RADIUS + NAME, "text-anchor": "middle" }, short(node.name, 15)),
   );
@@ -185,7 +210,7 @@ export function distanceOf(edge) {
 
 /** @param {RatedEdge} edge */
 function widthOf(edge) {
-  return edge.rates ? 1.5 + Math.min(7, Math.log10(1 + edge.rates.msgs) * 1.5) : 1.5;
+  return edge.rates ? 1.5 + Math.min(4.5, Math.log10(1 + edge.rates.msgs)) : 1.5;
 }
 
 /** @param {RatedEdge} edge */

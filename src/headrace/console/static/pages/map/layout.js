@@ -8,7 +8,7 @@
 /** @typedef {{ name: string, isKnown: boolean, x: number, y: number, width: number, height: number }} Box */
 /** @typedef {{ key: string, name: string, count: number, at: string }} LeafPlace */
 /** @typedef {{ width: number, height: number, boxes: Box[], places: Map<string, Point>, leafs: LeafPlace[], arches: Map<string, Arch> }} Layout `arches`: of the links that go round other boxes */
-/** @typedef {{ side: "top" | "right", out: number }} Arch how far a link goes out at which side */
+/** @typedef {{ side: "top" | "right" | "down", out: number }} Arch how far a link goes out at which side; `down`: to the next row */
 
 const DISC = 20;
 /** Room for the name below a disc. */
@@ -69,7 +69,7 @@ export function layout(topology, width) {
     x += cell + GAP;
   }
   centreRows(rows, places, leafs, topology, width);
-  const arched = arches(topology, rows);
+  const arched = arches(topology, rows, leafs.length > 0);
   const widest = Math.max(width, ...boxes.map((box) => box.x + box.width));
   return { width: widest, height: y + rowHeight, boxes, places, leafs, arches: arched };
 }
@@ -136,12 +136,14 @@ function inRows(servers, width) {
 }
 
 /**
- * Links between boxes of a row that have another one between them go over it; those between rows go round at the right.
+ * Links between boxes of a row that have another one between them go over it. Those to the next row go down; where leaf
+ * nodes are in the way, and to other rows, they go round at the right.
  *
  * @param {Topology} topology
  * @param {Box[][]} rows
+ * @param {boolean} hasLeafs
  */
-function arches({ edges }, rows) {
+function arches({ edges }, rows, hasLeafs) {
   /** @type {Map<string, Arch>} */
   const found = new Map();
   const placeOf = (/** @type {string} */ name) => rows.flatMap((row, line) => row.map((box, column) => ({ name: box.name, line, column }))).find((place) => place.name === name);
@@ -150,7 +152,8 @@ function arches({ edges }, rows) {
     const [from, to] = [placeOf(edge.fromName), placeOf(edge.toName)];
     if (edge.kind !== "gateway" || !from || !to) continue;
     const between = Math.abs(from.column - to.column) - 1;
-    if (from.line !== to.line) found.set(edge.key, { side: "right", out: ASIDE * (outside += 1) });
+    if (Math.abs(from.line - to.line) === 1 && !hasLeafs) found.set(edge.key, { side: "down", out: 0 });
+    else if (from.line !== to.line) found.set(edge.key, { side: "right", out: ASIDE * (outside += 1) });
     else if (between > 0) found.set(edge.key, { side: "top", out: ARCH * (between + 1) });
   }
   return found;
