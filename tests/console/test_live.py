@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import expect
 
 from harness.browser import Console
-from harness.console_files import ConsoleFiles
 from headrace.client.blocking import Connection, connect
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def _rows(page: Page) -> Locator:
 @pytest.fixture(scope="module")
 def page(chromium: Browser, headrace_served: Served) -> Iterator[Page]:
     """One page of `app` for most tests, which lead it to addresses of their own."""
-    console = Console(chromium, headrace_served.files.url, headrace_served.socket)
+    console = Console(chromium, headrace_served.url, headrace_served.socket)
     yield console.open("#/live", account="app")
     console.close()
 
@@ -425,21 +424,20 @@ def test_viewer_sees_and_sends_nothing(console: Console, app: Connection) -> Non
     ).to_be_visible()
 
 
-def test_read_only_console_offers_no_message_on_a_narrow_page_too(
-    chromium: Browser, headrace_served: Served, app: Connection
-) -> None:
-    with ConsoleFiles(headrace_served.socket, read_only=True) as files:
-        console = Console(chromium, files.url, headrace_served.socket)
-        page = console.open(
-            "#/live/publish?subject=live.curtain", account="app", width=360, color_scheme="dark"
-        )
-        expect(page.locator(".live-status")).to_contain_text("listening")
-        app.publish("live.curtain", b"a long payload " * 50)
-        app.flush()
-        expect(page.locator("form.compose")).to_have_count(0)
-        expect(page.get_by_role("button", name="Publish", exact=True)).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        console.close()
+def test_read_only_console_offers_no_message_on_a_narrow_page_too(console: Console, app: Connection) -> None:
+    page = console.open(
+        "#/live/publish?subject=live.curtain",
+        account="app",
+        settings={"read_only": True},
+        width=360,
+        color_scheme="dark",
+    )
+    expect(page.locator(".live-status")).to_contain_text("listening")
+    app.publish("live.curtain", b"a long payload " * 50)
+    app.flush()
+    expect(page.locator("form.compose")).to_have_count(0)
+    expect(page.get_by_role("button", name="Publish", exact=True)).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_what_is_typed_wrong_is_told_at_its_field(page: Page) -> None:

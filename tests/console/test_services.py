@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import expect
 
 from harness.browser import Console
-from harness.console_files import ConsoleFiles
 from headrace.client.blocking import connect
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def served(headrace_served: Served) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def page(chromium: Browser, served: Served) -> Iterator[Page]:
     """The services of `other`."""
-    console = Console(chromium, served.files.url, served.socket)
+    console = Console(chromium, served.url, served.socket)
     yield console.open("#/services", account="other")
     console.close()
 
@@ -148,11 +147,9 @@ def test_user_without_the_right_is_told_the_subject(console: Console) -> None:
     expect(page.get_by_role("alert")).to_contain_text("$SRV.INFO")
 
 
-def test_read_only_console_calls_nothing(chromium: Browser, served: Served) -> None:
-    with ConsoleFiles(served.socket, read_only=True) as files:
-        console = Console(chromium, files.url, served.socket)
-        page = console.open("#/services/desk", account="other", width=360)
-        expect(page.get_by_role("table", name="Endpoints").locator("tbody tr[data-key]")).to_have_count(2)
-        expect(page.get_by_role("button", name="Call")).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        console.close()
+@pytest.mark.usefixtures("served")
+def test_read_only_console_calls_nothing(console: Console) -> None:
+    page = console.open("#/services/desk", account="other", settings={"read_only": True}, width=360)
+    expect(page.get_by_role("table", name="Endpoints").locator("tbody tr[data-key]")).to_have_count(2)
+    expect(page.get_by_role("button", name="Call")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

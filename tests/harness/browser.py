@@ -98,11 +98,12 @@ class Console:
         operator: str | None = None,
         width: int = 1280,
         height: int = 800,
+        settings: dict[str, Any] | None = None,
         **context: Any,
     ) -> Page:
         """Open a page of the console, signed in as the users that are named, whose passwords are their names.
 
-        Without a user the page asks for a login.
+        Without a user the page asks for a login. `settings` of console.json differ from the server's.
         """
         made = self.chromium.new_context(viewport={"width": width, "height": height}, **context)
         made.set_default_timeout(PATIENCE_MS)
@@ -111,6 +112,9 @@ class Console:
         page.on("console", self.watched.message)
         page.on("pageerror", self.watched.error)
         page.on("request", self.watched.request)
+        if settings:
+            changed = settings
+            page.route("**/console.json", lambda route: route.fulfill(json=route.fetch().json() | changed))
         for role, user in (("account", account), ("operator", operator)):
             if user is not None:
                 login = json.dumps({"kind": "password", "user": user, "password": user})
