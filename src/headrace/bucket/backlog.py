@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from headrace.bucket.backlog_format import HEAD_BYTES, RECORD_BYTES, pack_record, read_record
 from headrace.bucket.errors import CacheFailed
+from headrace.bucket.spare_segments import SpareSegments
 from headrace.bucket.writer import LARGEST_PAYLOAD
 from headrace.errors import StorageError
 from headrace.log.filesystem import FileMode, make_directory, pwrite_all
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "backlog"
 """The folder of the segments, in the cache's own folder."""
-SEGMENT_BYTES: Final = 64 << 20
-"""Bytes of a segment after which the next one is begun."""
+SEGMENT_BYTES: Final = 16 << 20
+"""Bytes of a segment after which the next one is begun. A load that goes on writes over a few such files
+(`spare_segments`)."""
 MOST_KEPT: Final = 64 << 20
 """Bytes of records in memory that wait for the bucket; what is synced beyond them is read back later."""
 MOST_UNSYNCED: Final = 1 << 20
@@ -67,7 +69,9 @@ class BacklogSegment(Struct, eq=False):
     size: int = HEAD_BYTES
     """Bytes up to the end of the last record."""
     room: int = 0
-    """The end of the zeros behind that."""
+    """The end of the bytes behind that which can be written over: zeros, or what a spare had."""
+    is_sound: bool = False
+    """True if this backlog began it, and no sync of it failed: it can be written over."""
 
 
 class BacklogRecord(Struct, eq=False):
@@ -170,6 +174,7 @@ class BucketBacklog:
         self._unsynced: Final[deque[tuple[BacklogRecord, Sequence[bytes | memoryview]]]] = deque()
         """Records that are written since the last sync."""
         self._segments: Final[deque[BacklogSegment]] = deque(segments)
+        self._spares: Final = SpareSegments(files, folder)
         self._active: BacklogSegment | None = None
         self._end = head.base
         """The position behind the last record."""
@@ -186,6 +191,7 @@ class BucketBacklog:
         """Make the first segment, durably. Raises: CacheFailed."""
         try:
             make_directory(self._files, self._folder)
+            self._spares.remove_old()
             self._begin_segment()
         except OSError as error:
             raise CacheFailed(f"{self._folder}: {error.strerror or error}") from error
@@ -349,21 +355,27 @@ class BucketBacklog:
     def _begin_segment(self) -> BacklogSegment:
         """Make the next segment, durably: what is in front of it is durable. Raises: OSError."""
         head = self._head = replace(self._head, number=self._head.number + 1, base=self._synced)
-        path = self._folder / segment_name(head.number)
+        path, data = self._folder / segment_name(head.number), head.pack()
+        found = self._spares.use(path, data)
+        handle, room = (self._new_file(path, data), 0) if found is None else found
+        segment = BacklogSegment(path, head.seed, head.base, handle, room=room, is_sound=True)
+        with self._lock:
+            self._segments.append(segment)
+            self._active = segment
+        return segment
+
+    def _new_file(self, path: Path, head: bytes) -> int:
+        """Make the file of a segment, durably; return its handle. Raises: OSError."""
         handle = self._files.open(path, FileMode.CREATE)
         try:
             self._files.truncate(handle, 0)
-            pwrite_all(self._files, handle, head.pack(), 0)
+            pwrite_all(self._files, handle, head, 0)
             self._files.fsync(handle)
             self._files.fsync_dir(self._folder)
         except OSError:
             self._files.close(handle)
             raise
-        segment = BacklogSegment(path, head.seed, head.base, handle)
-        with self._lock:
-            self._segments.append(segment)
-            self._active = segment
-        return segment
+        return handle
 
     def _note_synced(self, end: int) -> None:
         """Note that the records up to a position are durable, and give their bytes up if they are many."""
@@ -385,6 +397,8 @@ class BucketBacklog:
             self._unsynced.clear()
             for record, _ in self._unwritten:
                 record.segment = None
+            if self._active is not None:
+                self._active.is_sound = False
             self._active = None
         self.trouble = f"{where}: {error.strerror or error}"
         self.journal.refuse(self.trouble)
@@ -458,17 +472,30 @@ class BucketBacklog:
         return first is not None and first is not self._active and first.end <= self._reached
 
     def remove_reached(self) -> None:
-        """Remove segments that the bucket has. Raises: OSError; the next call goes on."""
+        """Remove segments that the bucket has, or keep them to be written over. Raises: OSError; the next
+        call goes on.
+        """
         while True:
             with self._lock:
                 if not self._is_removable():
                     return
                 segment = self._segments[0]
-            self._close(segment)
-            with contextlib.suppress(FileNotFoundError):
-                self._files.unlink(segment.path)
+            if not self._is_kept(segment):
+                self._close(segment)
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.unlink(segment.path)
             with self._lock:
                 self._segments.popleft()
+
+    def _is_kept(self, segment: BacklogSegment) -> bool:
+        """Have the file of a segment be a spare, if there can be one more. Raises: OSError."""
+        if not segment.is_sound or segment.handle < 0:
+            return False
+        segment.is_sound = False  # one that cannot be renamed durably is removed the next time
+        if not self._spares.keep(segment.path, segment.handle, max(segment.size, segment.room)):
+            return False
+        segment.handle = -1
+        return True
 
     def remove(self) -> None:
         """Remove all segments, once the bucket has everything and nothing more comes. Raises: OSError."""
@@ -478,6 +505,7 @@ class BucketBacklog:
                 self._active = None
                 self._reached = self._end
             self.remove_reached()
+            self._spares.remove()
             self._files.fsync_dir(self._folder)
 
     # ---- how much it is ---------------------------------------------------------------------------
@@ -506,6 +534,7 @@ class BucketBacklog:
 
     def close(self) -> None:
         """Close the files; what is in them stays."""
+        self._spares.close()
         with self._turn, self._lock:
             self._ended = self._ended or "the backlog is closed"
             for segment in self._segments:

@@ -1,8 +1,8 @@
 """The files of a backlog: segments of records, and what their bytes mean.
 
-Here lives the format alone: a segment begins with a head of `HEAD_BYTES`, records follow, zeros may stand
-behind them. Never here: which segments there are, when they are written (`backlog`), what a start makes of
-them (`leftover`).
+Here lives the format alone: a segment begins with a head of `HEAD_BYTES`, records follow; behind them may
+stand zeros, or records of a former segment whose file this was. Never here: which segments there are, when
+they are written (`backlog`), what a start makes of them (`leftover`).
 
 All numbers are little-endian.
 
@@ -14,8 +14,9 @@ All numbers are little-endian.
   each), the position up to which all was durable when it was written (8), time in ns since 1970 UTC (8); the
   payload, in the bytes of `changes`.
 
-The checksums of records go on from that of the head, which has the random bytes of the writer in it: so no
-message that a client sends can look like a record.
+The checksums of records go on from that of the head, which has the random bytes of the writer and the number
+of the segment in it: so no message that a client sends can look like a record, and no record of a former
+segment.
 """
 
 from __future__ import annotations

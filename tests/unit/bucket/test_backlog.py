@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.bucket import backlog as backlog_module
+from headrace.bucket import spare_segments
 from headrace.bucket.backlog import MOST_PARTS, BucketBacklog, read_back
 from headrace.bucket.backlog_format import HEAD_BYTES, SegmentHead, url_digest
 from headrace.bucket.changes import Write, decode
@@ -91,7 +93,11 @@ def test_what_was_synced_is_found_and_what_was_only_written_after_a_kill_too() -
     assert changes(files, 3) == [4]
 
 
-@pytest.mark.parametrize("only", [(), ("fsync", "fdatasync"), ("pwrite",)], ids=["all", "syncs", "writes"])
+@pytest.mark.parametrize(
+    "only",
+    [(), ("fsync", "fdatasync", "fsync_dir"), ("pwrite",), ("rename", "unlink")],
+    ids=["all", "syncs", "writes", "names"],
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_power_is_lost_after_each_call_that_fails(
     only: tuple[str, ...], seed: int, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +108,7 @@ def test_power_is_lost_after_each_call_that_fails(
         fail_at += 1
         random, inner = Random(f"{seed} {fail_at}"), MemoryFileSystem()
         files = FaultyFileSystem(inner, fail_at, only=only, failures=random.choice([1, 3]))
-        acknowledged, last = 0, 0
+        acknowledged, last, reached, ends = 0, 0, 0, [0]
         try:
             owner = Owner(files)
             for _ in range(random.randrange(20, 40)):
@@ -112,16 +118,22 @@ def test_power_is_lost_after_each_call_that_fails(
                 if random.random() < 0.4:
                     try:
                         acknowledged = owner.backlog.sync()
+                        ends.append(acknowledged)
                     except StorageError:
                         assert owner.backlog.trouble is not None
+                if random.random() < 0.3:
+                    reached = max(reached, random.choice(ends[-3:]))
+                    owner.backlog.reached(reached)
+                    with suppress(OSError):
+                        owner.backlog.remove_reached()
         except CacheFailed:
             pass
         inner.crash(random)
 
-        found = changes(inner)
+        found = changes(inner, reached)
 
-        assert found == list(range(1, len(found) + 1))
-        assert acknowledged <= len(found) <= last
+        assert found == list(range(reached + 1, reached + len(found) + 1))
+        assert acknowledged <= reached + len(found) <= max(last, reached)
         if not files.failed:
             return
 
@@ -359,6 +371,75 @@ def test_segments_that_the_bucket_has_are_removed(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(StorageError, match="given up"):
         owner.backlog.sync()
     assert files.open_handles == 0
+
+
+def spares(files: FileSystem) -> list[str]:
+    return [name for name in files.listdir(FOLDER) if not name.isdecimal()]
+
+
+def test_segments_that_the_bucket_has_are_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a spare had is not found in the segment that it becomes, wherever that ends."""
+    monkeypatch.setattr(backlog_module, "SEGMENT_BYTES", 1000)
+    inner = MemoryFileSystem()
+    files = FaultyFileSystem(inner, only=["open"])
+    owner = Owner(files)
+    seen, most = files.calls, 0
+    for number in range(1, 100):
+        owner.change(number % 7 * 100)
+        owner.backlog.sync()
+        if number >= 10:
+            owner.backlog.reached(number - 3)
+            owner.backlog.remove_reached()
+            most = most or files.calls
+        assert changes(inner, max(number - 3, 0)) == list(range(max(number - 2, 1), number + 1))
+    opened = files.calls - seen
+    assert opened == most - seen, "all segments since then are files that were there"
+    assert len(spares(inner)) <= spare_segments.MOST
+
+    inner.kill()
+    again = Owner(inner, leftover(inner).last_number, 99)
+    assert spares(inner) == []
+    again.change()
+    again.backlog.sync()
+    assert changes(inner, 99) == [100]
+    again.backlog.close()
+
+
+def test_a_segment_whose_sync_failed_is_not_written_over() -> None:
+    inner = MemoryFileSystem()
+    files = FaultyFileSystem(inner, only=["fdatasync"])
+    owner = Owner(files)
+    owner.change()
+    files.fail_at = files.calls + 1
+    with pytest.raises(StorageError):
+        owner.backlog.sync()
+    assert owner.backlog.sync() == 1
+    owner.backlog.reached(1)
+    owner.backlog.remove_reached()
+
+    assert spares(inner) == []
+    assert changes(inner, 1) == []
+
+
+@pytest.mark.parametrize("call", ["rename", "fsync_dir"])
+def test_a_segment_that_cannot_become_a_spare_is_removed(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog_module, "SEGMENT_BYTES", 300)
+    inner = MemoryFileSystem()
+    files = FaultyFileSystem(inner, only=[call])
+    owner = Owner(files)
+    for _ in range(2):
+        owner.change(400)
+        owner.backlog.sync()
+    owner.backlog.reached(1)
+    files.fail_at = files.calls + 1
+    with pytest.raises(OSError, match="Input/output error"):
+        owner.backlog.remove_reached()
+    owner.backlog.remove_reached()
+
+    assert len(inner.listdir(FOLDER)) == 1
+    assert changes(inner, 1) == [2]
+    owner.backlog.close()
+    assert inner.open_handles == 0
 
 
 def test_a_segment_that_was_cut_off_in_its_head_is_none() -> None:
