@@ -117,6 +117,7 @@ class OwnerTerm:
             confirmed=self._confirmed,
             lost=self._lost,
             trouble=self._note_trouble,
+            offload=place.offload,
         )
 
     def _snapshotter(self, place: ShardPlace, replica: Replica, claim: Claim) -> Snapshotter:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from headrace.bucket.errors import DamagedObject, NewerFormat
-from headrace.engine.records import crc32c
+from headrace.engine.records import crc32c, join_checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,10 +88,7 @@ class WalObject(Struct, frozen=True):
         )
         if self.position:
             head += _POSITION.pack(self.position)
-        checksum = crc32c(head + name)
-        for piece in pieces:
-            checksum = crc32c(piece, checksum)
-        return b"".join((_LEAD.pack(_MAGIC, checksum), head, name, *pieces))
+        return join_checked(_MAGIC, (head, name, *pieces))
 
     @classmethod
     def unpack(cls, data: bytes, shard: str, number: int) -> Self:

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
     from headrace.bucket.claim import Claim
     from headrace.bucket.keys import ShardKeys
+    from headrace.bucket.snapshots import Offload
     from headrace.objects.port import AsyncObjectStore
 
 LARGEST_PAYLOAD: Final = 8 << 20
 """Bytes of changes in one object, about: readers have `follower.READ_AHEAD_BYTES` of them in memory."""
+
+LARGE_PAYLOAD: Final = 2 << 20
+"""Bytes of changes of an object that is put together on another thread: the loop would wait for long."""
 
 PROVE_EVERY_S: Final = 1.0
 """Seconds after which an owner that has proved nothing looks whether it still is one."""
@@ -70,23 +74,40 @@ class ChangeSource(Protocol):
 
 
 class _Put:
-    """An object under way, with its bytes. `size`: of what waited in the source, as it counts them;
-    `position`: of the source, None if nothing was taken from it."""
+    """An object under way. `parts`: the pieces of its payload; `size`: of what waited in the source, as it
+    counts them; `position`: of the source, None if nothing was taken from it.
+    """
 
     def __init__(
-        self, made: WalObject, data: bytes, size: int, position: int | None, *, since: float, now: float
+        self,
+        made: WalObject,
+        parts: Sequence[bytes | memoryview],
+        size: int,
+        position: int | None,
+        *,
+        since: float,
+        now: float,
     ) -> None:
         self.number: Final = made.number
         self.kind: Final = made.kind
-        self.data: Final = data
+        self.payload_bytes: Final = sum(map(len, parts))
+        self.data = b""
+        """The bytes of the object, once they are put together."""
         self.size: Final = size
         self.position: Final = position
+        self._made: Final = made
+        self._parts = parts
         self.since: Final = since
         """The time from which on its changes waited."""
         self.begun: Final = now
         """The time when it was sent first. If it counts, nobody had taken the shard then."""
         self.has_arrived = False
         self.task: asyncio.Task[None] | None = None
+
+    def pack(self) -> None:
+        """Put the bytes of the object together. Costs a copy of them; any thread may do it, once."""
+        self.data = self._made.pack(self._parts)
+        self._parts = ()
 
 
 class WalWriter:
@@ -99,7 +120,8 @@ class WalWriter:
     - `lost(error)`: the shard is another's, or cannot be written any more. It is the last call;
     - `trouble(reason)`: requests fail and are sent again; with None: they do not fail any more.
 
-    `jitter` returns random numbers from 0 to 1, `wall_ns` nanoseconds since 1970. `covered`: the position of
+    `offload` does on another thread what would keep the loop; None: nothing does. `jitter` returns random
+    numbers from 0 to 1, `wall_ns` nanoseconds since 1970. `covered`: the position of
     the source that the log covers already, where objects are to say it (`WalObject.position`); else None.
     """
 
@@ -120,6 +142,7 @@ class WalWriter:
         lost: Callable[[BucketError], object],
         trouble: Callable[[str | None], object],
         confirmed: Callable[[int, bytes], object] = lambda _number, _data: None,
+        offload: Offload | None = None,
     ) -> None:
         self.durable = claim.next_number - 1
         """The last number of which it is known that it and all before it are in the bucket."""
@@ -147,6 +170,7 @@ class WalWriter:
         self._confirmed: Final = confirmed
         self._lost: Final = lost
         self._trouble: Final = trouble
+        self._offload: Final = offload
         self._loop: Final = asyncio.get_running_loop()
         self._thread: Final = threading.get_ident()
         self._puts: Final[deque[_Put]] = deque()
@@ -203,8 +227,8 @@ class WalWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of these objects."""
-        return sum(len(put.data) for put in self._puts)
+        """Bytes of the changes in these objects."""
+        return sum(put.payload_bytes for put in self._puts)
 
     @property
     def lag_s(self) -> float:
@@ -379,7 +403,9 @@ class WalWriter:
             self._wall_ns(),
             position=self._covered or 0,
         )
-        put = _Put(made, made.pack(parts), size, position, since=since, now=now)
+        put = _Put(made, parts, size, position, since=since, now=now)
+        if self._offload is None or put.payload_bytes < LARGE_PAYLOAD:
+            put.pack()
         self.next_number += 1
         self._pace.begin(now, size, self.in_flight)
         self._budget.spend(now)
@@ -397,6 +423,8 @@ class WalWriter:
 
     async def _send(self, put: _Put) -> None:
         """Create an object, however often that fails."""
+        if not put.data and self._offload is not None:
+            await self._offload(put.pack)
         pause = FIRST_PAUSE_S
         while True:
             try:

@@ -38,6 +38,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_by_table, hr_crc_prepare
+from headrace.engine.memory cimport give, take
 from headrace.engine.messages cimport NewMessages, StoredMessages, hr_new_tuple, message_t, put
 from headrace.engine.sequence_set cimport SequenceSet
 from headrace.engine.subject_index cimport SubjectIndex, hr_subject_matches, subject_t
@@ -103,6 +104,51 @@ def join(tuple pieces not None) -> bytes:
                 memcpy(at, source, size)
         at += size
     return made
+
+
+def join_checked(bytes magic not None, tuple pieces not None) -> bytes:
+    """Join four bytes of magic, the CRC32C of all pieces (little-endian), and the pieces, which are copied once.
+
+    Other threads run meanwhile where they are large together. Raises: TypeError, BufferError for what has no bytes
+    one behind the other, ValueError for another length of the magic.
+    """
+    cdef Py_ssize_t count = len(pieces), total = 0, i, held = 0
+    cdef Py_buffer *views
+    cdef char *start
+    cdef uint32_t found
+    if PyBytes_GET_SIZE(magic) != 4:
+        raise ValueError("the magic has four bytes")
+    views = <Py_buffer *> take(max(count, 1) * sizeof(Py_buffer))
+    try:
+        for i in range(count):
+            PyObject_GetBuffer(pieces[i], &views[i], PyBUF_SIMPLE)
+            held += 1
+            total += views[i].len
+        made = PyBytes_FromStringAndSize(NULL, 8 + total)
+        start = PyBytes_AS_STRING(made)
+        memcpy(start, PyBytes_AS_STRING(magic), 4)
+        if total < LARGE:
+            found = copied(start + 8, views, count, total)
+        else:
+            with nogil:
+                found = copied(start + 8, views, count, total)
+        for i in range(4):
+            start[4 + i] = <char> (found >> 8 * i & 0xFF)
+    finally:
+        for i in range(held):
+            PyBuffer_Release(&views[i])
+        give(views)
+    return made
+
+
+cdef uint32_t copied(char *to, Py_buffer *views, Py_ssize_t count, Py_ssize_t total) noexcept nogil:
+    """Copy the bytes of all views one behind the other, and return their checksum."""
+    cdef char *at = to
+    cdef Py_ssize_t i
+    for i in range(count):
+        memcpy(at, views[i].buf, views[i].len)
+        at += views[i].len
+    return hr_crc(0, to, total)
 
 
 # ---- packing ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from itertools import pairwise
 from random import Random
@@ -22,6 +23,7 @@ from harness.memory_objects import (
     Request,
 )
 from harness.virtual_loop import run
+from headrace.bucket import writer as writer_module
 from headrace.bucket.budget import LONGEST_DISTANCE_S, PAYBACK
 from headrace.bucket.claim import MOST_IN_FLIGHT, Claim, claim
 from headrace.bucket.errors import BucketError, DamagedObject, Overtaken
@@ -30,7 +32,7 @@ from headrace.bucket.wal_object import Kind, WalObject
 from headrace.bucket.writer import LONGEST_PAUSE_S, PROVE_EVERY_S, WalWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Taken(NamedTuple):
@@ -915,8 +917,74 @@ def test_the_lag_is_that_of_the_oldest_change() -> None:
         owner.record(b"b")
         await asyncio.sleep(0.1)
         assert 0.19 < owner.writer.lag_s < 0.21
-        assert owner.writer.pending_bytes > 2
+        assert owner.writer.pending_bytes == 2
         await owner.writer.drain()
         assert (owner.writer.lag_s, owner.writer.pending_bytes) == (0.0, 0)
+
+    run(main())
+
+
+# ---- large objects ----------------------------------------------------------------------------------
+
+
+def beside(seconds: Iterator[float]) -> Any:
+    """Do work that takes so long each time, on no other thread."""
+
+    async def offload(work: Callable[[], object]) -> object:
+        await asyncio.sleep(next(seconds))
+        return work()
+
+    return offload
+
+
+def test_large_objects_are_put_together_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first takes longest; all are told in their order, and have what they are to have."""
+    monkeypatch.setattr(writer_module, "LARGE_PAYLOAD", 1)
+
+    async def main() -> None:
+        times = itertools.chain([0.3, 0.1], itertools.repeat(0.001))
+        owner = Owner(Bucket(log_until(16)), puts_per_second=1e6, offload=beside(times))
+        for number in range(12):
+            owner.record(b"<%d>" % number, b"-" * (number % 3))
+            await asyncio.sleep(0.01)
+        assert owner.commits == []
+        assert owner.writer.pending_bytes > 0
+        await owner.writer.drain()
+        assert [position for position, _ in owner.commits] == sorted(p for p, _ in owner.commits)
+        assert owner.texts() == b"".join(b"<%d>" % n + b"-" * (n % 3) for n in range(12))
+
+    run(main())
+
+
+def test_an_owner_that_was_overtaken_while_it_puts_an_object_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "LARGE_PAYLOAD", 1)
+
+    async def main() -> None:
+        bucket = Bucket(log_until(16))
+        owner = Owner(bucket, offload=beside(itertools.repeat(10.0)))
+        owner.record(b"<large>")
+        await asyncio.sleep(0.01)
+        bucket.objects[KEYS.wal(17)] = fence(17, epoch=2).pack(), 0
+        await asyncio.sleep(2 * PROVE_EVERY_S)
+        assert [type(error) for error in owner.lost] == [Overtaken]
+        await asyncio.sleep(10.0)
+        assert bucket.count("create") == 0, "nothing is sent behind the end"
+
+    run(main())
+
+
+def test_an_owner_that_stops_while_it_puts_an_object_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LARGE_PAYLOAD", 1)
+
+    async def main() -> None:
+        bucket = Bucket(log_until(16))
+        owner = Owner(bucket, offload=beside(itertools.repeat(1.0)))
+        owner.record(b"<large>")
+        await asyncio.sleep(0.5)
+        owner.writer.stop()
+        await asyncio.sleep(1.0)
+        assert bucket.count("create") == 0
 
     run(main())

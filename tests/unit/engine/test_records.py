@@ -17,6 +17,7 @@ from headrace.engine.records import (
     encode_removal,
     erased,
     join,
+    join_checked,
 )
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
@@ -107,6 +108,30 @@ class TestJoin:
     def test_takes_bytes_only(self, wrong: object) -> None:
         with pytest.raises(TypeError):
             join(wrong)  # type: ignore[arg-type]
+
+
+class TestJoinChecked:
+    @pytest.mark.parametrize("sizes", [(), (0,), (1,), (3, 0, 70_000, 1, 64 << 10), (200,) * 999])
+    def test_is_the_magic_the_checksum_and_the_pieces(self, sizes: tuple[int, ...]) -> None:
+        random = Random(1)
+        pieces = tuple(random.randbytes(size) for size in sizes)
+        given = tuple(piece if i % 2 else memoryview(piece) for i, piece in enumerate(pieces))
+        joined = b"".join(pieces)
+        assert join_checked(b"HRwl", given) == b"HRwl" + struct.pack("<I", crc32c(joined)) + joined
+
+    @pytest.mark.parametrize(
+        ("wrong", "error"),
+        [("a", TypeError), (None, TypeError), (memoryview(b"abcd")[::2], BufferError)],
+    )
+    def test_what_has_no_bytes_in_a_row_is_refused(self, wrong: object, error: type[Exception]) -> None:
+        held = bytearray(b"b")
+        with pytest.raises(error):
+            join_checked(b"HRwl", (held, wrong))  # type: ignore[arg-type]
+        held.append(1)  # nothing holds it any more
+
+    def test_another_length_of_the_magic_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="four bytes"):
+            join_checked(b"HRw", (b"a",))
 
 
 class TestBytes:
