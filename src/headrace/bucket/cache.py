@@ -165,6 +165,7 @@ class LocalCache:
         directory: they go on with the next file of it."""
         self._installed = 0
         self._ahead_bytes = 0
+        self._is_closed = False
         self.fetched = 0
         """Bytes that came from the bucket."""
 
@@ -178,8 +179,9 @@ class LocalCache:
             raise CacheFailed(f"{self._directory}: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """End what is brought; who waits for it is told so."""
-        with self._lock:
+        """End what is brought; who waits for it is told so. No file is written from now on."""
+        with self.changes, self._lock:
+            self._is_closed = True
             flights = [one for part in self._partial.values() for one in part.flights if not one.is_told]
             for one in flights:
                 one.is_told = True
@@ -195,6 +197,8 @@ class LocalCache:
         await self._offload(lambda: self._index.sync(whole, self._directory))
         with self.changes, self._lock:
             still = self._whole_files()
+            if self._is_closed:
+                return
         await self._offload(lambda: self._index.write(still))
 
     def _whole_files(self) -> list[FileEntry]:
@@ -493,8 +497,8 @@ class LocalCache:
     def _install(self, file: TreeFile, part: _Partial, found: list[tuple[int, memoryview]]) -> None:
         """Write what came from the bucket where nothing was written since. Raises: OSError."""
         with self.changes, self._lock:
-            if self._partial.get(file.id) is not part or file.is_gone:
-                return  # it was taken away meanwhile, or is wholly here
+            if not self._takes(file, part):
+                return
             handle = self._files.open(self._directory / file.path, FileMode.UPDATE)
         try:
             for at, piece in found:
@@ -505,13 +509,17 @@ class LocalCache:
         if self._cache_bytes is not None and self._installed > self._cache_bytes // 16:
             self.make_room()
 
+    def _takes(self, file: TreeFile, part: _Partial) -> bool:
+        """True unless a file is gone, was taken away, or is wholly here; or the directory is another's."""
+        return not self._is_closed and self._partial.get(file.id) is part and not file.is_gone
+
     def _install_piece(self, file: TreeFile, part: _Partial, handle: int, at: int, piece: memoryview) -> bool:
-        """Write one piece; False if the file is gone, or wholly here. Raises: OSError.
+        """Write one piece; False if nothing of the file is to be written any more. Raises: OSError.
 
         Whoever changes files waits for one piece at most.
         """
         with self.changes, self._lock:
-            if self._partial.get(file.id) is not part or file.is_gone:
+            if not self._takes(file, part):
                 return False
             end = min(at + len(piece), part.size)
             for start, behind in list(part.present.missing(at, end)):
@@ -607,7 +615,7 @@ class LocalCache:
         with self.changes, self._lock:
             self._installed = 0
             used = self.local_bytes
-            if self._cache_bytes is None or used <= self._cache_bytes:
+            if self._cache_bytes is None or used <= self._cache_bytes or self._is_closed:
                 return
             never = [number for number in self._tree.files if number not in self._used]
             for number in [*never, *self._used]:

@@ -494,3 +494,39 @@ def test_a_write_waits_for_bytes_of_before_that_are_being_installed(tmp_path: Pa
         replica.close()
 
     asyncio.run(main())
+
+
+def test_a_cache_that_was_closed_writes_nothing_any_more(tmp_path: Path) -> None:
+    """What it had asked for arrives late, when another one has the directory, and newer bytes."""
+    store, _ = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
+    asked, answers = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        standby = Standby(tmp_path / "cold", store)
+
+        def hang(_key: str) -> None:
+            asked.set()
+            assert answers.wait(60)
+
+        standby.reads.fail = hang
+        first = await Replica.load(standby.place)
+        first.cache.bring(cache_filling.newest_first(first.cache.partial_files()))
+        assert asked.wait(60)
+        first.close()
+        standby.reads.fail = lambda _key: None
+        second = await Replica.load(standby.place)
+        file = second.tree.file_at("f")
+        assert file is not None
+        second.replay(encode([Write(file.id, 10, b"new")]))
+        answers.set()
+        first.cache._pool.shutdown(wait=True)
+        assert (tmp_path / "cold/f").read_bytes()[:13] == bytes(10) + b"new", "the rest has not come yet"
+        first.cache.make_room()
+        await first.cache.save()
+        assert not (tmp_path / "cold/.bucket/index").exists()
+        for arrival in second.cache.bring([(file, 0, 1000)]).arrivals:
+            arrival.result(60)
+        assert (tmp_path / "cold/f").read_bytes() == b"1" * 10 + b"new" + b"1" * 987
+        second.close()
+
+    run(main())
