@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 ALIVE_S: Final = 1.0
 """Seconds between two objects that say, where no peer hears it, that the owner lives."""
-
-
 FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
 
@@ -100,7 +98,8 @@ class OwnerTerm:
         self._collect_after: Final = self.snapshots.when_taken
         self.snapshots.when_taken = self._note_snapshot
         self._is_alone: Final = is_alone
-        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        """What goes on: some of it as long as the term, some for a moment with each snapshot."""
 
     def _wal_writer(self, place: ShardPlace, claim: Claim) -> WalWriter:
         return WalWriter(
@@ -146,7 +145,15 @@ class OwnerTerm:
             self._run(self._say_alive())
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
-        self._tasks.append(self._loop.create_task(work))
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Forget a task that has ended; have the server hear of a mistake in this program."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "a part of an owner ended", "exception": error})
 
     async def ended(self) -> str | None:
         """Wait for the end; return why the shard is lost, None if it is to be given up in order."""

@@ -1,9 +1,8 @@
 """The write-ahead log's writer: an owner's changes, as objects, in order, several under way at once.
 
-Up to `puts_in_flight` puts are under way at once; when the next one begins is `PutPace`'s. What comes
-meanwhile makes the next object. Commits are told in the order of
-numbers. Never lives here: what changes are, how an owner becomes one (`claim`), what happens when it is one
-no more.
+Up to `puts_in_flight` puts are under way at once; `PutPace` says when the next one begins. What comes
+meanwhile makes the next object. Commits are told in the order of numbers. Never lives here: what changes are,
+how an owner becomes one (`claim`), what happens when it is one no more.
 """
 
 from __future__ import annotations

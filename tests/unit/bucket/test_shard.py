@@ -317,6 +317,8 @@ def test_a_server_without_a_disk_has_what_opening_reads_when_it_is_promoted(
         for _ in range(100):
             await first.publish(b"text")
         assert first.shard.status().snapshot > 50
+        assert first.shard._term is not None
+        assert len(first.shard._term._tasks) <= 3, "what goes on, and nothing of snapshots that are taken"
         texts = first.texts()
         await first.shard.stop()
         reads = Reads(first.objects)
