@@ -16,9 +16,9 @@ export function saveFile(name, parts, type = "application/octet-stream") {
 }
 
 /**
- * A text as the name of a file: what a system of files may read as something else becomes "_".
+ * A text as the name of a file: what is no letter or digit of any script, and may mean something to a system of files, becomes "_".
  * @param {string} text
  */
 export function fileName(text) {
-  return text.replace(/[^\w.@+=-]+/g, "_").replace(/^[._]+/, "").slice(0, 120) || "file";
+  return text.replace(/[^\p{L}\p{N}_.@+=-]+/gu, "_").replace(/^[._]+/, "").slice(0, 120) || "file";
 }

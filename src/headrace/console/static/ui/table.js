@@ -73,6 +73,7 @@ export class Table {
     this.#box.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     this.#body.addEventListener("click", (event) => this.#onClick(event));
     this.#body.addEventListener("keydown", (event) => this.#onKey(event));
+    this.#body.addEventListener("pointerdown", () => this.#holdStill());
     new ResizeObserver(() => this.#onScroll()).observe(this.#box);
     this.#drawHead();
   }
@@ -96,6 +97,8 @@ export class Table {
   #current = "";
   /** @type {Set<string>} */
   #picks = new Set();
+  #isPressed = false;
+  #isDue = false;
   /** @type {HTMLTableSectionElement} */
   #body;
   /** @type {HTMLTableSectionElement} */
@@ -250,11 +253,29 @@ export class Table {
     this.#draw(false);
   }
 
+  /** While a row is pressed the rows stay what they are: one that is replaced under the pointer gets no click. */
+  #holdStill() {
+    this.#isPressed = true;
+    const release = () => {
+      for (const kind of ["pointerup", "pointercancel"]) document.removeEventListener(kind, release, true);
+      setTimeout(() => {
+        this.#isPressed = false;
+        if (this.#isDue) this.#draw(true);
+      }, 0);
+    };
+    for (const kind of ["pointerup", "pointercancel"]) document.addEventListener(kind, release, true);
+  }
+
   /**
    * Draw the rows that are in view, and a few beyond.
    * @param {boolean} anew even if they are the same
    */
   #draw(anew) {
+    if (this.#isPressed) {
+      this.#isDue = true;
+      return;
+    }
+    this.#isDue = false;
     const inView = Math.ceil((this.#box.clientHeight || 600) / ROW);
     const top = Math.floor(this.#box.scrollTop / ROW);
     const first = Math.max(0, top - BEYOND);
