@@ -37,6 +37,7 @@ const PATHS = /** @type {const} */ ({
   download: "M8 2.5v7.5M5 7l3 3 3-3M3 13h10",
   upload: "M8 10V2.5M5 5.5l3-3 3 3M3 13h10",
   back: "M9.5 3.5L5 8l4.5 4.5",
+  next: "M6.5 3.5L11 8l-4.5 4.5",
   lock: "M4 7.5h8v6H4zM5.5 7.5v-2a2.5 2.5 0 0 1 5 0v2",
 });
 
