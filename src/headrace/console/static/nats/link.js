@@ -364,7 +364,7 @@ export function readJson(message) {
 }
 
 /**
- * Raises: Refused where an answer has an error.
+ * The answer, if it has no error. Raises: Refused.
  * @param {unknown} answer
  */
 export function checked(answer) {
