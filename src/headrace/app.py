@@ -169,7 +169,7 @@ def jetstream_services(
         return
     make = partial(_archiver_of_streams, jetstream, log)
     with _archiving(make, "Can't start JetStream") as archiver:
-        jetstream.archive = archiver.stats
+        jetstream.archive, jetstream.tables = archiver.stats, archiver.tables
         yield jetstream
 
 
@@ -335,7 +335,7 @@ def _archived(service: StreamingService, log: logging.Logger) -> Iterator[Stream
         yield service
         return
     with _archiving(partial(_archiver_of_channels, service, log), "STREAM: Failed to start") as archiver:
-        service.archive = archiver.stats
+        service.archive, service.tables = archiver.stats, archiver.tables
         yield service
 
 

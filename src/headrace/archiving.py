@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf.account_options import GLOBAL_ACCOUNT
-from headrace.copying import ArchiveSnapshot
+from headrace.copying import ArchiveSnapshot, TableState
 from headrace.errors import HeadraceError
 from headrace.objects.opening import open_store
 from headrace.protocol.columns import Columns
@@ -71,7 +71,7 @@ class StoredLogs(Protocol):
 class ArchivedStream(Struct, frozen=True):
     """A stream that is archived: its name in its service, its own, and what log lines call it.
 
-    `place`: of its table, below that of all tables. `kind`: what its table has.
+    `place`: of its table, below that of all tables. `kind`: what its table has. `account`: "" for channels.
     """
 
     key: bytes
@@ -79,6 +79,7 @@ class ArchivedStream(Struct, frozen=True):
     title: str
     place: str
     kind: TableKind = TableKind.MESSAGES
+    account: str = ""
 
 
 class Ask(Protocol):
@@ -124,7 +125,7 @@ def archived_streams(options: StreamArchiveOptions) -> Choose:
             for kind, patterns in wanted.items():
                 if any(is_meant(pattern, stream) for pattern in patterns):
                     place = f"{folder}{table_place(stream, kind)}"
-                    found.append(ArchivedStream(key, stream, title, place, kind))
+                    found.append(ArchivedStream(key, stream, title, place, kind, account))
         return found
 
     return chosen
@@ -189,6 +190,8 @@ class Archiver:
         self._title = title
         self._clock = clock
         self._stats = ArchiveSnapshot(options.to)
+        self._tables: dict[str, tuple[ArchivedStream, TableState]] = {}
+        """The state of each place, replaced as a whole: the loop reads it meanwhile."""
         self._failed: dict[str, str] = {}
         """The last error of each place that could not be brought up to date; it is logged once."""
         self._lock = threading.Lock()
@@ -199,6 +202,16 @@ class Archiver:
     def stats(self) -> ArchiveSnapshot:
         """The statistics of the archiving so far; consistent at any time."""
         return self._stats
+
+    def tables(self) -> list[TableState]:
+        """Return the state of each table, with how far its stream is now; call it on the loop."""
+        stored = self._stored()
+        found = []
+        for one, state in self._tables.values():
+            extent = None if stored is None else stored.state(one.key)
+            last = None if extent is None else extent.last_sequence
+            found.append(replace(state, last_sequence=last))
+        return found
 
     def start(self) -> None:
         """Begin; call it on the loop."""
@@ -235,8 +248,10 @@ class Archiver:
         chosen = self._choose(self._ask(lambda stored: stored.names()))
         for one in chosen:
             self._archive(one)
-        for place in self._failed.keys() - {one.place for one in chosen}:
+        places = {one.place for one in chosen}
+        for place in self._failed.keys() - places:
             del self._failed[place]
+        self._tables = {place: known for place, known in self._tables.items() if place in places}
         self._stats = replace(self._stats, rounds=self._stats.rounds + 1, last_ns=self._clock())
 
     def _archive(self, one: ArchivedStream) -> None:
@@ -252,13 +267,37 @@ class Archiver:
             text = str(error)
             self._count(failures=1)
             self._stats = replace(self._stats, last_error=f"{one.title}: {text}")
+            self._know(one, replace(self._known(one), last_error=text))
             if self._failed.get(one.place) != text:
                 self._failed[one.place] = text
                 self._log.error("%s: The %s could not be archived: %s", self._title, one.title, text)
             return
         self._failed.pop(one.place, None)
         self._count(report.rows, report.bytes, report.files, report.removed)
+        self._know(one, self._brought(one, table, report))
         self._note(one, report, time.monotonic() - started)
+
+    def _known(self, one: ArchivedStream) -> TableState:
+        known = self._tables.get(one.place)
+        if known is not None:
+            return known[1]
+        to = f"{self._options.to.rstrip('/')}/{one.place}"
+        service = "jetstream" if one.account else "streaming"  # channels are of no account
+        return TableState(service, one.account, one.stream, one.kind.value, to)
+
+    def _know(self, one: ArchivedStream, state: TableState) -> None:
+        self._tables = {**self._tables, one.place: (one, state)}
+
+    def _brought(self, one: ArchivedStream, table: Table, report: ArchiveReport) -> TableState:
+        """Return the state of a table that was brought up to date; it is read again where it has changed."""
+        known = self._known(one)
+        now = replace(known, archived_sequence=report.next - 1, last_ns=self._clock(), last_error="")
+        if known.last_ns and not (report.rows or report.removed or report.files):
+            return now
+        manifest = table.newest()
+        if manifest is None:
+            return now
+        return replace(now, rows=manifest.rows, files=len(manifest.files), bytes=manifest.bytes)
 
     def _note(self, one: ArchivedStream, report: ArchiveReport, seconds: float) -> None:
         for what, ranges in (

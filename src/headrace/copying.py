@@ -41,6 +41,29 @@ class ArchiveSnapshot(Struct, frozen=True):
     last_error: str = ""
 
 
+class TableState(Struct, frozen=True):
+    """One table of a service, and how far its stream is.
+
+    `to`: the place of the table. `last_sequence`: of the stream now, `archived_sequence`: up to where the
+    table has it; None: not known yet, or the stream is gone. `rows`, `files` and `bytes`: of the table.
+    `last_ns`: when it was brought up to date, 0: it was not yet. `last_error`: why that failed last, "" when
+    it did not.
+    """
+
+    service: str
+    account: str
+    stream: str
+    kind: str
+    to: str
+    last_sequence: int | None = None
+    archived_sequence: int | None = None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    last_ns: int = 0
+    last_error: str = ""
+
+
 class LogExtent(NamedTuple):
     """The first and last sequence of a log. The first sequence of an empty one is one above its last.
 

@@ -13,6 +13,7 @@ import pytest
 
 from headrace.archiving import archived_streams
 from headrace.client.blocking import connect
+from headrace.client.errors import NoRespondersError
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.archive_options import StreamArchiveOptions
@@ -181,3 +182,80 @@ def test_place_that_is_none_ends_the_start(tmp_path: Path) -> None:
     pytest.importorskip("obstore")
     with pytest.raises(StartError, match=r"^Can't start JetStream: archive: gopher://x"):
         Server(jetstream=options(tmp_path, to="gopher://x")).__enter__()
+
+
+def tables(server: Server, request: dict[str, int] | None = None) -> Any:
+    """What the server tells an operator of its tables."""
+    url = server.url.replace("//", "//op:pw@")
+    with connect(url) as connection:
+        answer = connection.request("$HEADRACE.TABLES.STATE", json.dumps(request or {}).encode())
+    return json.loads(answer.data)["data"]
+
+
+def with_operator(*names: str) -> dict[str, Any]:
+    accounts = tuple(
+        AccountOptions(
+            name, users=(UserOptions(user=name, password="pw"),), jetstream={"": JetStreamAccountLimits()}
+        )
+        for name in names
+    )
+    system = AccountOptions("SYS", users=(UserOptions(user="op", password="pw"),))
+    return {"accounts": (*accounts, system), "system_account": "SYS"}
+
+
+def test_operators_are_told_how_far_each_table_is(tmp_path: Path) -> None:
+    with Server(jetstream=options(tmp_path), **with_operator("A", "B")) as server:
+        url = {name: server.url.replace("//", f"//{name}:pw@") for name in ("A", "B")}
+        make(url["A"], "ORDERS")
+        publish(url["A"], "ORDERS", 1, 30)
+        make(url["B"], "PRICES")
+        eventually(lambda: [one.get("archived_sequence") for one in tables(server)["tables"]], [30, 0])
+
+        found = tables(server)
+        pages = [tables(server, {"offset": at, "limit": 1}) for at in range(3)]
+        with connect(url["A"]) as connection, pytest.raises(NoRespondersError):
+            connection.request("$HEADRACE.TABLES.STATE", b"")
+
+    orders, prices = found["tables"]
+    assert (found["total"], orders["account"], orders["stream"]) == (2, "A", "ORDERS")
+    assert (orders["service"], orders["kind"], orders["to"]) == (
+        "jetstream",
+        "messages",
+        f"{tmp_path}/tables/A/ORDERS",
+    )
+    assert (orders["last_sequence"], orders["rows"]) == (30, 30)
+    assert orders["files"] > 0
+    assert orders["bytes"] > 0
+    assert "last" in orders
+    assert "last_error" not in orders
+    assert (prices["stream"], prices["last_sequence"], prices["rows"]) == ("PRICES", 0, 0)
+    assert [[one["stream"] for one in page["tables"]] for page in pages] == [["ORDERS"], ["PRICES"], []]
+
+
+def test_a_table_that_fails_says_why_until_it_works_again(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "tables" / "A" / "ORDERS"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("no directory")
+    with Server(jetstream=options(tmp_path), **with_operator("A")) as server:
+        url = server.url.replace("//", "//A:pw@")
+        make(url, "ORDERS")
+        publish(url, "ORDERS", 1, 3)
+        eventually(lambda: ["last_error" in one for one in tables(server)["tables"]], [True])
+        (failing,) = tables(server)["tables"]
+        in_the_way.unlink()
+        eventually(lambda: [one.get("archived_sequence") for one in tables(server)["tables"]], [3])
+        (working,) = tables(server)["tables"]
+
+    assert str(in_the_way) in failing["last_error"]
+    assert "archived_sequence" not in failing
+    assert "last" not in failing
+    assert "last_error" not in working
+
+
+def test_a_server_without_tables_is_silent(tmp_path: Path) -> None:
+    with (
+        Server(jetstream=JetStreamOptions(store_dir=str(tmp_path)), **with_operator("A")) as server,
+        connect(server.url.replace("//", "//op:pw@")) as connection,
+        pytest.raises(NoRespondersError),
+    ):
+        connection.request("$HEADRACE.TABLES.STATE", b"")

@@ -28,12 +28,12 @@ from headrace.subjects.grammar import is_subset
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.bucket.status import ShardStatus
     from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
-    from headrace.copying import ArchiveSnapshot
+    from headrace.copying import ArchiveSnapshot, TableState
     from headrace.core.service import Service
     from headrace.jetstream.leadership import Leadership
     from headrace.jetstream.stats import ServerStats
@@ -102,6 +102,8 @@ class JetStreamServer:
         """The function that has another server take the streams; it returns False if there is none."""
         self.archive: Callable[[], ArchiveSnapshot] | None = None
         """The statistics of the archive of the streams, where there is one."""
+        self.tables: Callable[[], Sequence[TableState]] | None = None
+        """The state of each table of the archive, where there is one."""
         self.bucket: Callable[[], ShardStatus] | None = None
         """The status of the bucket that the streams are in, where there is one."""
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from headrace.bucket.status import ShardStatus
     from headrace.conf.streaming_options import StreamingOptions
-    from headrace.copying import ArchiveSnapshot
+    from headrace.copying import ArchiveSnapshot, TableState
     from headrace.core.service import Delivery, Host, Membership
     from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer
@@ -94,6 +94,8 @@ class StreamingService:
         self._now_ns: Callable[[], int] = time.time_ns
         self.archive: Callable[[], ArchiveSnapshot] | None = None
         """The statistics of the archive of its channels, where there is one."""
+        self.tables: Callable[[], Sequence[TableState]] | None = None
+        """The state of each table of the archive, where there is one."""
         self.bucket: Callable[[], ShardStatus] | None = None
         """The status of the bucket that the channels are in, where there is one."""
 

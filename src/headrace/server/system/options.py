@@ -110,6 +110,7 @@ HEALTHZ: Final = _form(
     consumer="string",
     details="bool",
 )
+TABLES_STATE: Final = _form("TablesStateOptions", offset="int", limit="int")
 CONNECTION: Final = Form("KickClientReq", {"cid": "uint64"})
 ACCOUNT_CONNECTIONS: Final = Form("accNumConnsReq", {"acc": "string"})
 

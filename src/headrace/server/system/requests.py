@@ -29,6 +29,7 @@ from headrace.server.snapshot import ServerMonitor, account_snapshot
 from headrace.server.system import control, options, users
 from headrace.server.system.config_difference import config_difference
 from headrace.server.system.encoding import encoded
+from headrace.server.system.tables_state import tables_state
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -361,6 +362,10 @@ def _config_diff(requests: ServerRequests, values: Values, _: str) -> Document:
     return config_difference(requests.server)
 
 
+def _tables_state(requests: ServerRequests, values: Values, _: str) -> Document:
+    return tables_state(requests.server, values)
+
+
 def _nothing(requests: ServerRequests, values: Values, _: str) -> Document:
     """Raft groups and internal queues, of which there are none."""
     return {}
@@ -407,6 +412,7 @@ _SERVER: Final[Mapping[str, SystemRequest]] = {
     "EXPVARZ": SystemRequest(options.EXPVARZ, _expvarz, refused_with_data=False),
     "IPQUEUESZ": SystemRequest(options.IPQUEUESZ, _nothing),
     "RAFTZ": SystemRequest(options.RAFTZ, _nothing),
+    "TABLES.STATE": SystemRequest(options.TABLES_STATE, _tables_state, is_long=True, refused_with_data=False),
     "CONFIG.DIFF": SystemRequest(options.FILTERS, _config_diff, is_long=True, refused_with_data=False),
 }
 _ACCOUNT: Final[Mapping[str, SystemRequest]] = {

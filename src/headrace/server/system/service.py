@@ -41,6 +41,9 @@ COMMANDS: Final = ("RELOAD", "KICK", "LDM")
 OWN_REQUESTS: Final = ("CONFIG.DIFF",)
 """Requests to one server (`$SYS.REQ.SERVER.<id>.*`) that are this server's alone."""
 
+TABLES_STATE: Final = "$HEADRACE.TABLES.STATE"
+"""The request for the tables that this server makes; a server that makes none does not listen to it."""
+
 ACCOUNT_REQUESTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ", "CONNS")
 """Requests about one account (`$SYS.REQ.ACCOUNT.<name>.*`)."""
 
@@ -73,9 +76,18 @@ class SystemService:
             self._subscribe(host, "server", name, f"$SYS.REQ.SERVER.{server_id}.{name}")
         for name in ACCOUNT_REQUESTS:
             self._subscribe(host, "account", name, f"$SYS.REQ.ACCOUNT.*.{name}")
+        if self._makes_tables:
+            self._subscribe(host, "server", "TABLES.STATE", TABLES_STATE)
         self._subscribe(host, "user", "INFO", USER % "*")
         self._subscribe(host, "user", "SUBSCRIBERS", SUBSCRIBERS)
         self.events.begin(host)
+
+    @property
+    def _makes_tables(self) -> bool:
+        """True if a service of this server archives: it tells of its tables (`tables_state`)."""
+        hosted = self._server.account_services
+        services = [*self._server.services, *([] if hosted is None else [hosted.services])]
+        return any(getattr(each, "tables", None) is not None for each in services)
 
     def _subscribe(self, host: Host, scope: str, name: str, subject: str, *, named: bool = False) -> None:
         self._kinds[host.subscribe(subject.encode(), named=named)] = (scope, name)
