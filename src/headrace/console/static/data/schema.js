@@ -79,7 +79,12 @@ export function judge(schema, data) {
     return { fits: false, why: String(/** @type {Error} */ (error).message) };
   }
   const unread = new Set(/** @type {string[]} */ ([]));
-  const why = wrong(value, rules, "data", unread);
+  let why = "";
+  try {
+    why = wrong(value, rules, "data", unread);
+  } catch (error) {
+    return { fits: null, why: String(/** @type {Error} */ (error).message) }; // a schema that is none, or very deep
+  }
   if (why) return { fits: false, why };
   return unread.size ? { fits: null, why: [...unread].join(", ") } : { fits: true, why: "" };
 }

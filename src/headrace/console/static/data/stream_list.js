@@ -17,6 +17,8 @@ export const FEW = 1_000;
 const FRESH_MS = 5_000;
 /** So many infos of rows in view are under way at once. */
 const AT_ONCE = 8;
+/** What came is shown so often at most while more is to come, in ms. */
+const SHOWN_MS = 250;
 
 export class StreamList {
   /** @param {Link} link */
@@ -70,8 +72,8 @@ export class StreamList {
   }
 
   /**
-   * Ask for the figures of rows that are in view, if they are old; `changed` is called when some came. Rows that went
-   * out of view meanwhile are not asked for.
+   * Ask for the figures of rows that are in view, if they are old; `changed` is called when they came, or some of them
+   * after a while. Rows that went out of view meanwhile are not asked for.
    *
    * @param {StreamRow[]} rows
    * @param {() => void} changed
@@ -81,15 +83,22 @@ export class StreamList {
     this.#wanted = rows;
     if (this.#isAsking) return;
     this.#isAsking = true;
+    let shownAt = Date.now();
+    let isShown = true;
     try {
       for (;;) {
         const due = this.#wanted.filter((row) => Date.now() - row.asked > FRESH_MS).slice(0, AT_ONCE);
-        if (!due.length || signal.aborted) return;
+        if (signal.aborted) return;
+        if (!isShown && (!due.length || Date.now() - shownAt > SHOWN_MS)) {
+          changed();
+          [shownAt, isShown] = [Date.now(), true];
+        }
+        if (!due.length) return;
         for (const row of due) row.asked = Date.now();
         const infos = await Promise.all(due.map((row) => this.#infoOf(row.name)));
         if (signal.aborted) return;
         this.#takeInfos(infos.filter((info) => info !== null), false);
-        changed();
+        isShown = false;
       }
     } finally {
       this.#isAsking = false;

@@ -36,7 +36,7 @@ export const text = {
   state: "State",
   facts: {
     delivered: "Delivered up to", acked: "Acknowledged up to", lastDelivery: "Last delivery", lastAck: "Last ack", paused: "Paused until", bound: "Listens", filter: "Filter",
-    created: "Created", deadLetters: "Dead letters", pinned: "Pinned client", groups: "Priority groups", leader: "Leader", ordered: "In order by", perSubject: "Unacked of a subject at most",
+    created: "Created", deadLetters: "Dead letters", pinned: "Pinned client", groups: "Priority groups", leader: "Leader", perSubject: "Unacked of a subject at most",
   },
   stream: (/** @type {string} */ sequence) => `message ${sequence} of the stream`,
   nothingYet: "nothing yet",
@@ -99,5 +99,4 @@ export const text = {
     dead: "Dead letters to the subject", deadHint: "where messages go that are given up (Headrace)", description: "Description",
     rest: "Other fields, as JSON", restHint: "As on the wire: priority_groups, max_batch, metadata … They win over the form.", important: "What matters most", delivery: "Delivery", more: "More",
   },
-  lagUnknown: "unknown",
 };

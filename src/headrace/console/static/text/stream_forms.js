@@ -12,9 +12,6 @@ export const text = {
   created: (/** @type {string} */ name) => `Stream ${name} is made.`,
   changed: (/** @type {string} */ name) => `Stream ${name} is changed.`,
   changesTitle: (/** @type {string} */ name) => `Changes of ${name}`,
-  noChange: "Nothing is changed.",
-  changeColumns: { field: "Field", before: "Before", after: "After" },
-  absent: "not set",
   name: "Name", nameWrong: "A name without spaces, dots, slashes, * and > is needed.",
   description: "Description",
   subjects: "Subjects", subjectsHint: "What it stores; one a line. Empty: its name.", subjectsWrong: (/** @type {string} */ subject) => `“${subject}” is no subject.`,
@@ -82,7 +79,6 @@ export const text = {
   restoreIs: (/** @type {string} */ name, /** @type {string} */ messages, /** @type {string} */ size) => `${name}: ${messages} messages, ${size}.`,
   restored: (/** @type {string} */ name, /** @type {string} */ messages) => `${name} is restored with ${messages} messages.`,
   restoreDiffers: (/** @type {string} */ there, /** @type {string} */ were) => `The stream has ${there} messages, the backup had ${were}: what was too old was left out.`,
-  stopped: "Stopped. The server keeps nothing of it.",
   progress: (/** @type {string} */ done, /** @type {string} */ total) => `${done} of about ${total}`,
   stop: "Stop",
 };

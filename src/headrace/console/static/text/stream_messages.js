@@ -14,8 +14,6 @@ export const text = {
   newer: "Newer",
   older: "Older",
   oldest: "Oldest",
-  following: "Follow",
-  followHint: "Show new messages as they come",
   range: (/** @type {string} */ newest, /** @type {string} */ oldest) => `${newest} down to ${oldest}`,
   none: "The stream has no messages.",
   noneNext: (/** @type {string} */ subjects) => `What is published to ${subjects} will be here.`,

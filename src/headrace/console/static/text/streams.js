@@ -32,7 +32,7 @@ export const text = {
   publish: "Publish", more: "More", edit: "Edit", copy: "Copy", purge: "Purge", seal: "Seal", remove: "Delete", backup: "Backup", stepDown: "Let another server lead",
   again: "Try again",
   noRight: (/** @type {string} */ subject) => `Your user may not publish to ${subject}.`,
-  denied: { purge: "The stream denies purging (deny_purge).", delete: "The stream denies deleting messages (deny_delete).", sealed: "The stream is sealed: nothing in it can change.", mirror: "A mirror takes messages from its origin only." },
+  denied: { purge: "The stream denies purging (deny_purge).", delete: "The stream denies deleting messages (deny_delete).", sealed: "The stream is sealed: nothing in it can change.", mirror: "A mirror takes messages from its origin only.", sources: "It takes messages from its sources only." },
   figures: { messages: "Messages", size: "Size", rate: "In", consumers: "Consumers", subjects: "Subjects", last: "Last message" },
   noLimit: "no limit",
   waiting: "measured while this is open",

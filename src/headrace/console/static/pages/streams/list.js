@@ -62,8 +62,10 @@ export function showList(place) {
     return undefined;
   }
   async function loadAll() {
+    const said = h("span", { class: "muted", role: "status" });
+    replace(more, said);
     try {
-      await list.loadAll((done, total) => replace(more, h("span", { class: "muted", role: "status" }, text.loading(count(done), count(total)))), signal);
+      await list.loadAll((done, total) => { said.textContent = text.loading(count(done), count(total)); }, signal);
     } catch (error) {
       failed(error);
     }

@@ -25,7 +25,7 @@ import { SearchLine } from "./search.js";
  */
 export function showMessages(stream) {
   const browser = new Browser(stream);
-  replace(stream.host, browser.element, onCommandLine(`headrace stream view ${shellWord(stream.name)} --reverse --limit 50`, `headrace stream get ${shellWord(stream.name)} 1`));
+  replace(stream.host, browser.element, !stream.info.config.allow_direct && h("p", { class: "muted small" }, text.slow), onCommandLine(`headrace stream view ${shellWord(stream.name)} --reverse --limit 50`, `headrace stream get ${shellWord(stream.name)} 1`));
   return browser;
 }
 

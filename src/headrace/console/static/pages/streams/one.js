@@ -114,7 +114,7 @@ function heading(place, link, info, reload) {
 function reasons(link, { config }) {
   const sealed = config.sealed ? text.denied.sealed : "";
   return {
-    publish: sealed || (config.mirror ? text.denied.mirror : "") || (mayPublishAnything(link) ? "" : text.noRight(config.subjects?.[0] ?? config.name)),
+    publish: sealed || (config.mirror ? text.denied.mirror : config.subjects?.length ? "" : text.denied.sources) || (mayPublishAnything(link) ? "" : text.noRight(config.subjects?.[0] ?? config.name)),
     purge: sealed || (config.deny_purge ? text.denied.purge : "") || forbidden(link, "STREAM.PURGE", config.name),
     edit: sealed || forbidden(link, "STREAM.UPDATE", config.name),
   };
