@@ -30,7 +30,8 @@ export function show({ host, app, signal }) {
   let activity = null;
 
   const note = app.operator ? null : text.ofAccount(app.account?.who.account || "$G");
-  replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element, new LastAlerts(app, signal).element);
+  replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element);
+  most.element.append(new LastAlerts(app, signal).element);
 
   const draw = () => {
     replace(problem);
@@ -39,7 +40,7 @@ export function show({ host, app, signal }) {
     charts.draw();
     const isNew = isUnused(app, activity);
     if (isNew && begin.hidden) replace(begin, firstSteps(app, signal));
-    begin.hidden = !isNew && !begin.dataset.used;
+    begin.hidden = !isNew;
   };
   watch.addEventListener("change", draw, { signal });
   watch.addEventListener("failed", (event) => replace(problem, failure(/** @type {CustomEvent} */ (event).detail)), { signal });

@@ -14,7 +14,7 @@ export const text = {
   ofLimit: (/** @type {string} */ limit) => `of ${limit}`,
   noLimit: "without a limit",
   noJetStream: "JetStream is off",
-  ofTenMinutes: "last 10 minutes",
+  peak: (/** @type {string} */ value) => `peak of 10 min ${value}`,
   messages: "Messages per second",
   bytes: "Bytes per second",
   in: "in",

@@ -179,8 +179,8 @@ function disc(node, point) {
     { class: `map-server ${node.isAnswering ? "" : "is-silent"}`, transform: `translate(${point.x.toFixed(1)},${point.y.toFixed(1)})` },
     svg("title", {}, visible(words)),
     svg("circle", { r: DISC_RADIUS }),
-    node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count" }, node.connections === null ? "?" : compact(node.connections)),
-    !node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count" }, "?"),
+    node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, node.connections === null ? "?" : compact(node.connections)),
+    !node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, "?"),
     svg("text", { y: DISC_RADIUS + NAME, "text-anchor": "middle" }, short(node.name, 15)),
   );
   return svg("a", { href: to("server", [node.id]), "aria-label": visible(words) }, figure);

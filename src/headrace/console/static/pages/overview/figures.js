@@ -24,12 +24,18 @@ export function drawFigures(place, app) {
     figures(
       ...FIGURES.map((name, column) =>
         figure(text.figures[/** @type {keyof typeof text.figures} */ (name)], SHOWN[name](series.last(name)), {
-          note: name === "storage" ? storageNote(app) : text.ofTenMinutes,
+          note: name === "storage" ? storageNote(app) : text.peak(SHOWN[name](peak(columns[column]))),
           below: sparkline(columns[column]),
         }),
       ),
     ),
   );
+}
+
+/** @param {(number | null)[]} values */
+function peak(values) {
+  const known = values.filter((value) => value !== null);
+  return known.length ? Math.max(...known) : null;
 }
 
 /** @param {import("../../app.js").App} app */

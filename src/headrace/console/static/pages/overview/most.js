@@ -24,7 +24,7 @@ export class Most {
     this.#isOperator = Boolean(app.operator);
     this.element = h(
       "div",
-      { class: "grid narrow" },
+      { class: "grid" },
       card(text.consumersByLag, { actions: [allOf("consumers")], flush: true }, this.#consumers),
       card(text.streamsByGrowth, { actions: [allOf("streams")], flush: true }, this.#streams),
       this.#isOperator && card(text.connectionsByPending, { actions: [allOf("connections")], flush: true }, this.#connections),
@@ -42,9 +42,9 @@ export class Most {
   }
 
   #isOperator;
-  #consumers = h("div", { class: "table-box" });
-  #streams = h("div", { class: "table-box" });
-  #connections = h("div", { class: "table-box" });
+  #consumers = shortTable(text.consumersByLag);
+  #streams = shortTable(text.streamsByGrowth);
+  #connections = shortTable(text.connectionsByPending);
   #rates = new Rates();
 
   /** @param {Activity} activity */
@@ -117,6 +117,14 @@ export class Most {
   }
 }
 
+/**
+ * The place of a short table; it scrolls, so that it can be reached by keys.
+ * @param {string} label
+ */
+function shortTable(label) {
+  return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": label });
+}
+
 /** @param {string} page */
 function allOf(page) {
   return h("a", { href: to(page), class: "small" }, text.all);
@@ -133,7 +141,7 @@ function table(heads, rows) {
   const isNumber = (/** @type {number} */ column) => typeof rows[0][column] === "string";
   return h(
     "table",
-    { class: "table" },
+    { class: "table short" },
     h("thead", {}, h("tr", {}, heads.map((head, column) => head !== null && h("th", { scope: "col", class: isNumber(column) ? "number" : "" }, head)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, column) => heads[column] !== null && h("td", { class: isNumber(column) ? "number" : "" }, cell))))),
   );
