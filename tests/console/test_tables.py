@@ -25,7 +25,8 @@ HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 TABLES = {
     "tables": [
         {"kind": "stream", "account": "APP", "name": "ORDERS", "last_sequence": 120_000,
-         "archived_sequence": 119_500, "files": 12, "bytes": 1 << 20, "last_run": "2026-11-29T08:10:00Z", "error": "", "verified": None},
+         "archived_sequence": 119_500, "files": 12, "bytes": 1 << 20, "last_run": "2026-11-29T08:10:00Z",
+         "error": "", "verified": None},
         {"kind": "stream", "account": "APP", "name": "AUDIT", "last_sequence": 20, "archived_sequence": 20,
          "files": 1, "bytes": 3456, "last_run": "2026-11-29T08:10:00Z", "error": None, "verified": None},
         {"kind": "channel", "account": "$G", "name": HOSTILE, "last_sequence": 20, "archived_sequence": 2,

@@ -12,7 +12,7 @@ import { PAGES } from "./pages/index.js";
 import { setTheme, theme } from "./preferences.js";
 import { text } from "./text/common.js";
 import { text as loginText } from "./text/login.js";
-import { button, status, linkButton } from "./ui/blocks.js";
+import { button, linkButton, pageHead, status } from "./ui/blocks.js";
 import { openDialog } from "./ui/dialog.js";
 import { empty, failure } from "./ui/empty.js";
 import { Finder } from "./finder.js";
@@ -90,7 +90,7 @@ export class Shell {
       if (leave.signal.aborted) return undefined;
       await page.show({ host, path: address.path, query: address.query, app: this.#app, signal: leave.signal, go: (href) => { location.hash = href; } });
     } catch (error) {
-      if (!leave.signal.aborted) replace(host, failure(error, button(text.retry, () => void this.#show())));
+      if (!leave.signal.aborted) replace(host, pageHead(text.page[entry.name]), failure(error, button(text.retry, () => void this.#show())));
     }
     return undefined;
   }
