@@ -19,6 +19,7 @@ from bench import (
     compressed,
     compression,
     configs,
+    console,
     load_clients,
     spark_read,
     spark_scan,
@@ -69,6 +70,10 @@ OWN: Final = {
     "start": Own(
         "from the start to the first INFO, beside nats-server; what commands of the client take",
         starts.add_arguments, starts.run_starts, starts.SECTION.render,
+    ),
+    "console": Own(
+        "what an open console costs the server; its pages with 10,000 of everything",
+        console.add_arguments, console.run_console, console.SECTION.render,
     ),
     "stop": Own(
         "from the signal to the end of the process, beside nats-server",

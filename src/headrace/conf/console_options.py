@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from headrace.conf.websocket_options import WebSocketOptions
 
 PAGES: Final = (
-    *("overview", "live", "streams", "consumers", "kv", "objects", "services", "connections", "accounts"),
-    *("map", "streaming", "pipelines", "alerts", "server", "config"),
+    *("overview", "live", "alerts", "streams", "consumers", "keyvalue", "objects", "services", "streaming"),
+    *("pipelines", "tables", "connections", "accounts", "map", "server"),
 )
 """The pages that `hide` may name."""
 

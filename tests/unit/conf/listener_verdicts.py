@@ -144,7 +144,7 @@ LISTENER_CASES: Final[list[Case]] = [
         console=here("console: true"),
         console_off=ws("console: false"),
         console_block=here(
-            'console { path: "/look/", read_only: true, hide: [config, server], system: true, '
+            'console { path: "/look/", read_only: true, hide: [map, server], system: true, '
             'idle_lock: "5m", hosts: ["a.example"], pipelines: "ops.pipelines" }'
         ),
         console_insecure=ws("console { insecure: true }"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from headrace.conf.console_options import ConsoleOptions
+from headrace.conf.console_options import PAGES, ConsoleOptions
 from headrace.console.files import INDEX, ConsoleFile, content_type_of, table
 from headrace.console.settings import settings
 from headrace.errors import HeadraceError
@@ -77,7 +78,7 @@ def test_installation_without_a_page_is_an_error(monkeypatch: pytest.MonkeyPatch
 
 def test_page_is_told_the_options_and_no_secret() -> None:
     options = ConsoleOptions(
-        path="/look", read_only=True, hide=("config",), pipelines="ops.p", operator_secret="hush"
+        path="/look", read_only=True, hide=("map",), pipelines="ops.p", operator_secret="hush"
     )
 
     text = settings(options, socket="wss://a.example/", server_name="n1")
@@ -88,10 +89,16 @@ def test_page_is_told_the_options_and_no_secret() -> None:
         "path": "/look",
         "socket": "wss://a.example/",
         "read_only": True,
-        "hide": ["config"],
+        "hide": ["map"],
         "system": False,
         "pipelines": "ops.p",
         "idle_lock": 1800.0,
     }
     assert b"hush" not in text
     assert "hush" not in repr(options)
+
+
+def test_pages_that_can_be_hidden_are_those_of_the_page() -> None:
+    index = Path(str(files("headrace.console") / "static" / "pages" / "index.js")).read_text(encoding="utf-8")
+
+    assert tuple(re.findall(r'\{ name: "(\w+)"', index)) == PAGES

@@ -80,7 +80,7 @@ export class Shell {
     this.#drawSide(address.page);
     const entry = PAGES.find((page) => page.name === address.page && !this.#app.settings.hide.includes(page.name));
     document.title = `${entry ? text.page[entry.name] : text.title} · ${this.#name}`;
-    if (!this.#app.any) return this.#login("account");
+    if (!this.#app.any) return this.#login(this.#app.settings.system ? "operator" : "account");
     if (!entry) return replace(this.#middle, empty(text.unknownPage, linkButton(text.toOverview, to("overview"))));
     if (entry.needs !== "either" && !this.#app[entry.needs]) return this.#login(entry.needs);
     const host = h("div", { class: "stack", "data-page": entry.name });
@@ -201,7 +201,8 @@ export class Shell {
     else if (!this.#lostAt) this.#lostAt = Date.now();
     this.#drawBanner(link ?? null);
     const idle = (Date.now() - this.#touched) / 1_000;
-    if (this.#app.any && idle > this.#app.settings.idle_lock) {
+    const { idle_lock: allowed } = this.#app.settings; // 0: for ever
+    if (this.#app.any && allowed > 0 && idle > allowed) {
       this.#isLocked = true;
       void this.#app.signOut("account");
       void this.#app.signOut("operator");

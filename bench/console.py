@@ -1,0 +1,223 @@
+"""What an open console costs the server, and how its pages are with 10,000 of everything.
+
+Here live the server that is looked at, the load beside it, what is measured of both, the result file and its
+table in docs/performance.md. Never here: what a page does in the browser (`bench.console_pages`).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shlex
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bench.console_pages import Browser
+from bench.errors import BenchError
+from bench.process import Command, RunningServer, cpu_ns, free_port, running
+from bench.progress import Progress
+from bench.render import PAGE
+from bench.section import Section
+from headrace.client.blocking import connect
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from headrace.client.blocking import Connection
+
+_CONFIG: Final = """
+server_name: bench
+max_connections: 20000
+jetstream {{ store_dir: "{dir}/store" }}
+websocket {{ listen: "127.0.0.1:SOCKET", no_tls: true, console: true }}
+accounts {{
+    APP {{ jetstream: enabled, users: [ {{ user: app, password: app }} ] }}
+    SYS {{ users: [ {{ user: sys, password: sys }} ] }}
+}}
+system_account: SYS
+"""
+"""`{dir}` is filled by `bench.process`, SOCKET here."""
+_IDLE: Final = b'CONNECT {"user":"app","pass":"app","verbose":false,"name":"idle","lang":"bench"}\r\nPING\r\n'
+_HEADRACE: Final = (sys.executable, "-m", "headrace")
+_LOAD_S: Final = 120.0
+"""A load that takes longer has failed."""
+
+
+class Looked(NamedTuple):
+    """A running server whose console is looked at."""
+
+    server: RunningServer
+    url: str
+
+    @property
+    def client(self) -> str:
+        return f"nats://app:app@127.0.0.1:{self.server.port}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what `python -m bench console` takes."""
+    parser.add_argument("--rounds", type=int, default=7, help="loads without and with a console, in turn")
+    parser.add_argument("--seconds", type=int, default=4, help="of each load")
+    parser.add_argument("--many", type=int, default=10_000, help="connections, and streams")
+    parser.add_argument("--rate", type=int, default=50_000, help="messages a second in the tail")
+    parser.add_argument("--name", help="result file below bench/results/local; the page is left alone")
+
+
+def run_console(options: argparse.Namespace, origin: dict[str, object]) -> int:
+    """Measure, write the result file, fill the page. Raises: BenchError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < options.many * 2 + 1000:
+        raise BenchError(f"{options.many} connections need more open files than the {hard} that are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    progress = Progress(options.rounds + 3)
+    try:
+        with _looked() as looked, Browser() as browser:
+            cost = _cost(looked, browser, options, progress)
+            tail = _tail(looked, browser, options)
+            progress.step("the tail")
+            connections = _connections(looked, browser, options.many)
+            progress.step("connections")
+            streams = _streams(looked, browser, options.many)
+            progress.step("streams")
+    finally:
+        progress.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    result = {
+        **origin,
+        **{name: getattr(options, name) for name in ("rounds", "seconds", "many", "rate")},
+        **{"cost": cost, "tail": tail, "connections": connections, "streams": streams},
+    }
+    SECTION.publish(result, options.name)
+    return 0
+
+
+@contextmanager
+def _looked() -> Iterator[Looked]:
+    home = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
+    port = free_port()
+    template = f"{shlex.join(_HEADRACE)} serve -a 127.0.0.1 -p {{port}} -m {{http}} -c {{config}}"
+    try:
+        with running(
+            Command(template, config=_CONFIG.replace("SOCKET", str(port))), directory=home
+        ) as server:
+            yield Looked(server, f"http://127.0.0.1:{port}/console/")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+# ---- what it costs --------------------------------------------------------------------------
+
+
+def _cost(
+    looked: Looked, browser: Browser, options: argparse.Namespace, progress: Progress
+) -> dict[str, Any]:
+    """Medians of rates and of the server's CPU ns for each message, without a console and with one."""
+    found: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    for _ in range(options.rounds):
+        found["without"].append(_load(looked, options.seconds))
+        with browser.page(looked.url, "#/overview") as page:
+            page.wait_for("main h1")
+            found["with"].append(_load(looked, options.seconds))
+        progress.step("loads")
+    pairs = zip(found["with"], found["without"], strict=True)
+    ratios = [{key: one[key] / other[key] for key in one} for one, other in pairs]
+    return {**{side: _medians(each) for side, each in found.items()}, "ratio": _medians(ratios)}
+
+
+def _medians(found: list[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.median(each[key] for each in found) for key in found[0]}
+
+
+def _load(looked: Looked, seconds: int) -> dict[str, float]:
+    """One publisher and one subscriber at full speed."""
+    before = cpu_ns(looked.server.pid)
+    said = _bench(looked, "sub", "load.x", "--duration", f"{seconds}s")
+    spent = cpu_ns(looked.server.pid) - before
+    return {"rate": said["messages_per_second"], "cpu_ns": spent / said["messages"]}
+
+
+def _bench(looked: Looked, *words: str) -> dict[str, Any]:
+    command = [*_HEADRACE, "bench", *words, "--server", looked.client, "--json", "--no-progress"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=_LOAD_S, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}: {done.stderr[-500:]}")
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+# ---- how its pages are ----------------------------------------------------------------------
+
+
+def _tail(looked: Looked, browser: Browser, options: argparse.Namespace) -> dict[str, float]:
+    """The live page while messages pass."""
+    with browser.page(looked.url, "#/live?subject=load.%3E") as page:
+        page.wait_for("main h1")
+        page.forget()
+        load = ("--rate", str(options.rate), "--duration", f"{options.seconds * 5}s")
+        said = _bench(looked, "pub", "load", "--subjects", "20", *load)
+        return {"rate": said["messages_per_second"], **page.figures()}
+
+
+def _connections(looked: Looked, browser: Browser, many: int) -> dict[str, float]:
+    with ExitStack() as idle:
+        for _ in range(many):
+            client = idle.enter_context(socket.create_connection(("127.0.0.1", looked.server.port)))
+            client.sendall(_IDLE)
+        return _list(looked, browser, "#/connections")
+
+
+def _streams(looked: Looked, browser: Browser, many: int) -> dict[str, float]:
+    with connect(looked.client) as client:
+        for number in range(many):
+            _make_stream(client, number)
+    return _list(looked, browser, "#/streams")
+
+
+def _make_stream(client: Connection, number: int) -> None:
+    config = {"name": f"S{number:05}", "subjects": [f"s.{number}"], "storage": "memory"}
+    said = json.loads(
+        client.request(f"$JS.API.STREAM.CREATE.{config['name']}", json.dumps(config).encode()).data
+    )
+    if "error" in said:
+        raise BenchError(f"{config['name']}: {said['error']}")
+
+
+def _list(looked: Looked, browser: Browser, address: str) -> dict[str, float]:
+    """The time to the first rows of a long list, and what scrolling through it takes."""
+    with browser.page(looked.url, "#/overview") as page:
+        page.wait_for("main h1")
+        first_rows = page.shown_after(address, "main tbody tr[data-key]")
+        page.forget()
+        page.scroll(".table-box.windowed")
+        return {"first_rows_ms": first_rows, **page.figures()}
+
+
+def _words(result: dict[str, Any]) -> str:
+    rows = [("", "without a console", "with one", "ratio"), ("---",) * 4]
+    for title, key, unit in (("messages a second", "rate", ""), ("server CPU of a message", "cpu_ns", " ns")):
+        without, beside, ratio = (result["cost"][side][key] for side in ("without", "with", "ratio"))
+        rows.append((title, f"{without:,.0f}{unit}", f"{beside:,.0f}{unit}", f"{ratio:.3f}"))
+    pages = [("page", "first rows", "longest task", "heap of the tab"), ("---",) * 4]
+    pages.append((f"Live, {result['tail']['rate']:,.0f} messages a second", "", *_page(result["tail"])))
+    for name in ("connections", "streams"):
+        first = f"{result[name]['first_rows_ms']:.0f} ms"
+        pages.append((f"{result['many']:,} {name}, scrolled through", first, *_page(result[name])))
+    tables = ["\n".join(f"| {' | '.join(row)} |" for row in table) for table in (rows, pages)]
+    note = f"Medians of {result['rounds']} pairs, one publisher to one subscriber, the browser beside them."
+    return "\n\n".join((*tables, f"{note} `python -m bench console`")) + "\n"
+
+
+def _page(figures: dict[str, float]) -> tuple[str, str]:
+    longest = figures["longest_task_ms"]
+    return (f"{longest:.0f} ms" if longest else "under 50 ms", f"{figures['heap_mib']:.0f} MiB")
+
+
+SECTION: Final = Section("console", PAGE, _words)
