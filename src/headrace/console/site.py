@@ -34,6 +34,9 @@ _SAFETY: Final = {
 }
 
 
+_UNKNOWN_HOST: Final = ": this server is not known by that name; console { hosts } lists the names it has"
+
+
 class HostNames:
     """The names by which browsers may know a port. Any address is one, as no stranger's name leads there.
 
@@ -104,7 +107,7 @@ class ConsoleSite:
         if request.method not in ("GET", "HEAD"):
             return self.refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET, HEAD\r\n")
         if not self.hosts.have(request.host):
-            return self.refusal(HTTPStatus.MISDIRECTED_REQUEST)
+            return self.refusal(HTTPStatus.MISDIRECTED_REQUEST, why=_UNKNOWN_HOST)
         if request.target == self.path:
             moved = f"Location: {self.path}/\r\nContent-Length: 0\r\nCache-Control: no-store\r\n"
             return self._answer(HTTPStatus.PERMANENT_REDIRECT, moved, b"", is_last=is_last)
@@ -113,9 +116,9 @@ class ConsoleSite:
             return self._missing(request, is_last=is_last)
         return self._of_file(request, file, is_last=is_last)
 
-    def refusal(self, status: HTTPStatus, headers: str = "") -> Answer:
+    def refusal(self, status: HTTPStatus, headers: str = "", *, why: str = "") -> Answer:
         """Return an answer that says why there is no other, and ends the connection."""
-        text = f"{status.phrase}\n".encode()
+        text = f"{status.phrase}{why}\n".encode()
         return self._answer(status, f"{headers}{_text_headers(text)}", text, is_last=True)
 
     def _missing(self, request: PageRequest, *, is_last: bool) -> Answer:

@@ -193,7 +193,10 @@ def test_host_that_is_known_or_an_address(host: str) -> None:
     ],
 )
 def test_host_of_a_stranger_is_misdirected(host: str) -> None:
-    assert answered(head(host=host))[0] == 421
+    status, _, text = answered(head(host=host))
+
+    assert status == 421
+    assert b"console { hosts }" in text
 
 
 @pytest.mark.parametrize(
