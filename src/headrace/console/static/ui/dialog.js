@@ -3,7 +3,7 @@
  * A dialog closes by Escape; the focus then is where it was.
  */
 
-import { foreign, h } from "../dom/element.js";
+import { foreign, h, visible } from "../dom/element.js";
 import { text } from "../text/common.js";
 import { explained } from "../text/problems.js";
 import { button } from "./blocks.js";
@@ -112,10 +112,12 @@ export function showProblem(place, error) {
  *   `doing`: what the message with the way back says
  */
 export function openDanger({ title, lost, name, verb, doing, run, done, signal }) {
-  const typed = field(text.typeTheName(name), input({ class: "mono", autocapitalize: "off" }));
+  const typed = field(text.typeTheName(visible(name)), input({ class: "mono", autocapitalize: "off" }));
+  // A name with marks that nobody can type is typed as it is shown.
+  const isTyped = () => [name, visible(name)].includes(typed.value());
   const go = h("button", { class: "button danger main", type: "submit", disabled: true }, verb);
   typed.control.addEventListener("input", () => {
-    go.disabled = typed.value() !== name;
+    go.disabled = !isTyped();
   });
   const dialog = openDialog(
     title,
@@ -126,7 +128,7 @@ export function openDanger({ title, lost, name, verb, doing, run, done, signal }
         class: "form",
         onsubmit: async (/** @type {Event} */ event) => {
           event.preventDefault();
-          if (typed.value() !== name) return;
+          if (!isTyped()) return;
           dialog.close();
           if (!(await undoable(doing))) {
             say(text.takenBack);

@@ -1,6 +1,6 @@
 /** Short messages at the corner: what was done, with a way back while there is one. */
 
-import { h } from "../dom/element.js";
+import { h, visible } from "../dom/element.js";
 import { text } from "../text/common.js";
 import { explained } from "../text/problems.js";
 
@@ -24,7 +24,7 @@ export function say(words, { tone = "", action, shownMs = SHOWN_MS } = {}) {
   const toast = h(
     "div",
     { class: `toast ${tone}`.trim() },
-    h("span", {}, words),
+    h("span", { dir: "auto" }, visible(words)),
     action && h("button", { class: "button small", type: "button", onclick: () => { away(); action.press(); } }, action.label),
   );
   const timer = setTimeout(away, tone === "bad" ? shownMs * 2 : shownMs);
