@@ -167,6 +167,10 @@ def test_hostile_keys_and_values_are_text(any_console: Console, request: pytest.
     expect(page.locator("pre.code")).to_contain_text("<img src=x onerror=alert(1)>")
     part(page, "Edit").click()
     expect(page.get_by_text("it can be read and removed here, not written")).to_be_visible()
+    page.get_by_role("row", name="bidi").click()
+    expect(page.locator("pre.code")).to_have_text("\\u{202e}turned")
+    danger(page, "Purge", "bidi\\u{202e}cba")  # as it is shown
+    expect(page.get_by_text("This key was removed.")).to_be_visible()
     page.get_by_role("row", name="line").click()
     expect(page.get_by_text("Only the first 256 KiB are shown.")).to_be_visible()
     part(page, "Edit").click()
@@ -226,6 +230,20 @@ def test_missing_bucket_and_key_are_told(console: Console, api: JetStreamApi) ->
     expect(page.get_by_text("This stream does not exist any more.")).to_be_visible()
     page.goto(f"{console.url}#/keyvalue/there/none")
     expect(page.get_by_text("This bucket has no such key.")).to_be_visible()
+
+
+def test_bucket_that_was_made_anew_is_read_anew(console: Console, api: JetStreamApi) -> None:
+    bucket = KeyValueBucket.create(api, "anew")
+    for _ in range(3):
+        bucket.put("old", b"v")
+    page = console.open("#/keyvalue/anew?view=list", account="app")
+    page.clock.install()
+    page.reload()
+    expect(page.locator("tbody tr[data-key]")).to_contain_text("old")
+    bucket.remove_bucket()
+    KeyValueBucket.create(api, "anew").put("young", b"v")
+    page.clock.fast_forward(10_000)
+    expect(page.locator("tbody tr[data-key]")).to_contain_text("young")
 
 
 def test_key_that_is_there_is_not_overwritten_by_a_new_one(console: Console, api: JetStreamApi) -> None:

@@ -37,17 +37,19 @@ export class KeyIndex extends EventTarget {
     /** How often keys came or went. */
     this.version = 0;
     this.#signal = signal;
-    const watch = new Ordered(bucket.link, {
+    this.#watch = new Ordered(bucket.link, {
       stream: bucket.config.name, filter: `${bucket.stored}>`, headersOnly: true, signal,
       take: (message) => this.#take(bucket.entry(message)),
       caughtUp: () => { this.isComplete = true; this.#tell(); },
       failed: (error) => this.#failed(error),
     });
-    restWhileUnseen(watch, signal);
+    restWhileUnseen(this.#watch, signal);
   }
 
   /** @type {AbortSignal} */
   #signal;
+  /** @type {Ordered} */
+  #watch;
   /** Keys of which the stream still has a message, but no value. @type {Set<string>} */
   #removed = new Set();
   #isComparing = false;
@@ -76,8 +78,9 @@ export class KeyIndex extends EventTarget {
    * @param {import("../nats/jetstream.js").StreamInfo} info
    */
   async compare(info) {
+    if (info.state.last_seq < this.#watch.last) return this.#begin();
     const isFewer = (info.state.num_subjects ?? 0) < this.keys.size + this.#removed.size;
-    if (!isFewer || this.isByNames || !this.isComplete || this.#isComparing) return;
+    if (!isFewer || this.isByNames || !this.isComplete || this.#isComparing) return undefined;
     this.#isComparing = true;
     try {
       const { keys, last } = await this.#names();
@@ -86,6 +89,17 @@ export class KeyIndex extends EventTarget {
     } finally {
       this.#isComparing = false;
     }
+    return undefined;
+  }
+
+  /** The stream was made anew: nothing of what is known is there. */
+  #begin() {
+    this.keys.clear();
+    this.#removed.clear();
+    this.isComplete = false;
+    this.version += 1;
+    this.#watch.restart();
+    this.#tell();
   }
 
   /** @param {string} key */

@@ -32,17 +32,19 @@ export class ObjectIndex extends EventTarget {
     /** Objects come from their names alone: a removed one is known when it is in view. */
     this.isByNames = false;
     this.#signal = signal;
-    const watch = new Ordered(store.link, {
+    this.#watch = new Ordered(store.link, {
       stream: store.config.name, filter: store.metaSubjects, signal,
       take: (message) => this.#take(factsOf(message)),
       caughtUp: () => { this.isComplete = true; this.#tell(); },
       failed: (error) => this.#failed(error),
     });
-    restWhileUnseen(watch, signal);
+    restWhileUnseen(this.#watch, signal);
   }
 
   /** @type {AbortSignal} */
   #signal;
+  /** @type {Ordered} */
+  #watch;
   #isTold = false;
   /** Names that the server says were removed. @type {Set<string>} */
   #removed = new Set();
@@ -76,9 +78,10 @@ export class ObjectIndex extends EventTarget {
    * @param {import("../nats/jetstream.js").StreamInfo} info
    */
   async compare(info) {
+    if (info.state.last_seq < this.#watch.last) return this.#begin();
     const withChunks = [...this.objects.values()].filter((row) => row.facts?.chunks).length;
     const isFewer = (info.state.num_subjects ?? 0) < this.objects.size + this.#removed.size + withChunks;
-    if (!isFewer || this.isByNames || !this.isComplete || this.#isComparing) return;
+    if (!isFewer || this.isByNames || !this.isComplete || this.#isComparing) return undefined;
     this.#isComparing = true;
     try {
       const { names, last } = await this.#names();
@@ -87,6 +90,16 @@ export class ObjectIndex extends EventTarget {
     } finally {
       this.#isComparing = false;
     }
+    return undefined;
+  }
+
+  /** The stream was made anew: nothing of what is known is there. */
+  #begin() {
+    this.objects.clear();
+    this.#removed.clear();
+    this.isComplete = false;
+    this.#watch.restart();
+    this.#tell();
   }
 
   /** Take an object off the list, whose name the bucket does not have any more. @param {string} name */

@@ -39,9 +39,12 @@ export class Ordered {
     this.#options = options;
     /** The last sequence that was given; a new consumer begins behind it. */
     this.last = options.after ?? 0;
-    /** The consumer could not be made, and nothing was ever given: there is nothing to go on with. */
+    /** The first consumer could not be made: there is nothing to go on with. */
     this.hasFailed = false;
     options.signal.addEventListener("abort", () => this.pause());
+    link.addEventListener("state", () => {
+      if (link.state === "connected" && this.#isWanted) void this.resume();
+    }, { signal: options.signal });
     void this.resume();
   }
 
@@ -54,12 +57,27 @@ export class Ordered {
   #name = "";
   #expected = 1;
   #isCaughtUp = false;
+  /** A consumer was made once: later failures are those of an outage. */
+  #hasBegun = false;
+  /** Nobody paused it. */
+  #isWanted = true;
   #silence = 0;
   /** @type {() => void} */
   #unsubscribe = () => {};
 
   /** Stop listening; what comes meanwhile is given after `resume`. */
   pause() {
+    this.#isWanted = false;
+    this.#end();
+  }
+
+  /** Begin anew, as if nothing had ever been given: the stream is another one of the same name. */
+  restart() {
+    this.last = 0;
+    void this.resume();
+  }
+
+  #end() {
     this.#round += 1;
     clearTimeout(this.#silence);
     this.#unsubscribe();
@@ -70,7 +88,8 @@ export class Ordered {
 
   /** Begin, or go on behind the last message that was given. */
   async resume() {
-    this.pause();
+    this.#end();
+    this.#isWanted = true;
     if (this.#options.signal.aborted) return;
     const round = this.#round;
     const inbox = this.#link.newInbox();
@@ -83,6 +102,7 @@ export class Ordered {
       const info = await createConsumer(this.#link, this.#options.stream, this.#config(inbox), "create");
       if (round !== this.#round) return void deleteConsumer(this.#link, this.#options.stream, info.name).catch(() => {});
       this.#name = info.name;
+      this.#hasBegun = true;
       this.#listenForSilence();
       if (info.num_pending === 0 && info.delivered.consumer_seq === 0) this.#caughtUp();
     } catch (error) {
@@ -150,9 +170,9 @@ export class Ordered {
    */
   #fail(error, round) {
     if (round !== this.#round || this.#options.signal.aborted) return;
-    this.pause();
-    this.hasFailed = !this.last;
-    if (this.last) this.#silence = window.setTimeout(() => void this.resume(), HEARTBEAT_MS);
+    this.#end();
+    this.hasFailed = !this.#hasBegun;
+    if (this.#hasBegun) this.#silence = window.setTimeout(() => void this.resume(), HEARTBEAT_MS);
     this.#options.failed(error);
   }
 }

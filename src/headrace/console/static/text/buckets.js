@@ -18,7 +18,6 @@ export const text = {
   sizeHint: "Such as 500MB or 10GB. Empty: no limit.",
   maxValue: "Largest size of a value",
   replicas: "Servers that keep a copy",
-  replicasWrong: "1, 3 or 5.",
   storage: "Kept",
   file: "on disk",
   memory: "in memory",

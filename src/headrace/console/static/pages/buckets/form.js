@@ -81,7 +81,7 @@ function settingsFields(hasKeys, config) {
   const markerTtl = field(text.markerTtl, input({ value: spelled(config?.subject_delete_marker_ttl) }), { hint: text.markerTtlHint, check: (value) => durationProblem(value) });
   const maxBytes = field(text.maxBytes, input({ value: limit(config?.max_bytes) }), { hint: text.sizeHint, check: sizeProblem });
   const maxValue = field(text.maxValue, input({ value: limit(config?.max_msg_size) }), { hint: text.sizeHint, check: sizeProblem });
-  const replicas = field(text.replicas, select([["1", "1"], ["3", "3"], ["5", "5"]], { value: config?.num_replicas ?? 1 }));
+  const replicas = field(text.replicas, select([1, 2, 3, 4, 5].map((number) => [String(number), String(number)]), { value: config?.num_replicas ?? 1 }));
   const storage = field(text.storage, select([["file", text.file], ["memory", text.memory]]));
   const compression = checkbox(text.compression, { checked: config?.compression === "s2" });
   const used = [description, ...(hasKeys ? [history] : []), ttl, ...(hasKeys ? [markerTtl] : []), maxBytes, ...(hasKeys ? [maxValue] : []), replicas, ...(config ? [] : [storage])];

@@ -231,7 +231,7 @@ export class KeyList {
       ],
       key: (row) => String(row.revision),
       open: (row) => this.#open(row.key),
-      empty: () => empty(text.noChanges, h("p", {}, text.noChangesNext), onCommandLine(`headrace kv watch ${this.#index.bucket.name} --updates`)),
+      empty: () => (this.#index.isByNames ? h("div", { class: "empty" }, text.byNames) : empty(text.noChanges, h("p", {}, text.noChangesNext), onCommandLine(`headrace kv watch ${this.#index.bucket.name} --updates`))),
     });
   }
 
