@@ -29,7 +29,7 @@ export function difference(before, after) {
   const shown = parts.slice(0, MOST_LINES);
   return h(
     "div",
-    { class: "difference code", role: "group", "aria-label": text.label },
+    { class: "difference code", role: "group", "aria-label": text.label, tabindex: "0" },
     shown.map((part) => (Array.isArray(part) ? foldedLines(part) : line(part))),
     parts.length > shown.length && h("p", { class: "muted" }, text.more(parts.length - shown.length)),
   );

@@ -83,11 +83,11 @@ export function decode(data) {
 async function shown(data, form) {
   switch (form) {
     case "text":
-      return h("pre", { class: "code", dir: "auto" }, visible(decode(data)));
+      return h("pre", { class: "code", dir: "auto", tabindex: "0" }, visible(decode(data)));
     case "hex":
-      return h("pre", { class: "code" }, hexDump(data));
+      return h("pre", { class: "code", tabindex: "0" }, hexDump(data));
     case "base64":
-      return h("pre", { class: "code" }, toBase64(data));
+      return h("pre", { class: "code", tabindex: "0" }, toBase64(data));
     case "gzip":
       return unpacked(data);
     case "json":
@@ -101,7 +101,7 @@ async function jsonOf(data) {
     const value = data.length > LARGE_JSON ? await parsedElsewhere(data) : JSON.parse(decode(data));
     return jsonTree(value);
   } catch (error) {
-    return h("div", { class: "stack" }, h("p", { class: "muted" }, text.noJson(String(/** @type {Error} */ (error).message))), h("pre", { class: "code" }, visible(decode(data))));
+    return h("div", { class: "stack" }, h("p", { class: "muted" }, text.noJson(String(/** @type {Error} */ (error).message))), h("pre", { class: "code", tabindex: "0" }, visible(decode(data))));
   }
 }
 
