@@ -315,6 +315,7 @@ FAKE_LINK = """
 class FakeLink extends EventTarget {
     state = "connected"; stats = { inMsgs: 0 }; takes = []; listens = 0;
     listen(subject, take) { this.listens += 1; this.takes.push(take); return () => { this.takes = []; }; }
+    async roundTrip() {}
     send(count, size = 10) {
         for (let i = 0; i < count; i += 1) {
             this.stats.inMsgs += 1;
@@ -355,6 +356,26 @@ def test_tail_samples_above_its_rate_and_says_how_much_it_left_out(page: Page) -
     )
     # Nine megabytes are more than a moment takes: they end it as 5,000 messages do.
     assert found == [[5000, 0, True], [5000, 1, True], [5003, 0], 5013, 0, 5000, 5013]
+
+
+def test_tail_listens_again_when_all_has_come_and_to_less_where_that_takes_long(page: Page) -> None:
+    found = page.evaluate(
+        """async () => {"""
+        + FAKE_LINK
+        + """
+        let arrived;
+        link.roundTrip = () => new Promise((done) => { arrived = done; });
+        link.send(7_000);
+        await new Promise((done) => setTimeout(done, 600));
+        const meanwhile = link.listens;
+        arrived();
+        await next();
+        link.send(7_000);
+        end.abort();
+        return [meanwhile, link.listens, tail.count];
+    }"""
+    )
+    assert found == [1, 2, 7500]
 
 
 def test_tail_tells_a_gap_with_what_it_cost(page: Page) -> None:

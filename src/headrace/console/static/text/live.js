@@ -37,7 +37,7 @@ export const text = {
   hidden: (/** @type {string} */ count) => `${count} hidden`,
   unread: (/** @type {string} */ count) => `${count} too large to look into`,
   skipped: (/** @type {string} */ count) => `about ${count} left out`,
-  sampling: (/** @type {string} */ rate) => `More than 20,000 messages a second come, about ${rate}. The page looks at a part of them: it stops listening for moments.`,
+  sampling: (/** @type {string} */ rate) => `About ${rate} come, more than this page looks at (20,000 a second, less on a slow machine). It stops listening for moments.`,
   pause: "Hold",
   resume: "Go on",
   held: (/** @type {string} */ count) => (count === "0" ? "Held while you read." : `Held while you read. ${count} came meanwhile.`),

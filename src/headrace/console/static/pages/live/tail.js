@@ -1,6 +1,7 @@
 /**
  * The tail of subjects: subscriptions, what of it is kept, and how many were left out. Above a rate it samples: each
- * moment has a number of messages, and when they have come, the subscriptions end until the next one.
+ * moment has a number of messages, and when they have come, the subscriptions end until the next one. In a tab that does
+ * not keep up the number is smaller.
  * Never here: elements.
  */
 
@@ -18,6 +19,10 @@ import { SubjectCounts } from "./subject_counts.js";
 /** A moment of sampling, in ms, and what it takes at most: 20,000 messages a second, 32 MB a second. */
 const MOMENT_MS = 250;
 const MOMENT_MESSAGES = 5_000;
+/** A moment that comes so late shows a tab that does not keep up: half as many messages from then on, at least so many, and
+ * step by step more again. */
+const LATE_MS = 125;
+const FEWEST_MESSAGES = 250;
 const MOMENT_BYTES = 8 * 1_048_576;
 /** So much a moment counts less than the next one, in the estimate of the rate. */
 const KEPT = 0.8;
@@ -81,8 +86,10 @@ export class Tail {
   #ends = [];
   #momentCount = 0;
   #momentBytes = 0;
+  #mostMessages = MOMENT_MESSAGES;
   #momentBegan = performance.now();
   #cutAt = 0;
+  #isDraining = false;
   #lastCut = -Infinity;
   /** Messages of the connection before this moment. */
   #inBefore = 0;
@@ -173,7 +180,7 @@ export class Tail {
     const size = message.data.length;
     this.#momentCount += 1;
     this.#momentBytes += size;
-    if (this.#momentCount >= MOMENT_MESSAGES || this.#momentBytes >= MOMENT_BYTES) this.#cut();
+    if (this.#momentCount >= this.#mostMessages || this.#momentBytes >= MOMENT_BYTES) this.#cut();
     const subject = message.subject;
     if (this.#isWide && !this.showsSystem && isSystem(subject)) {
       this.hidden += 1;
@@ -205,6 +212,21 @@ export class Tail {
     this.#cutAt = performance.now();
     this.#lastCut = this.#cutAt;
     this.#end();
+    void this.#drain();
+  }
+
+  /**
+   * Wait for what was on its way when the subscriptions ended: the answer to a ping is behind it. To listen again before
+   * that would pile up more than a slow tab ever reads.
+   */
+  async #drain() {
+    this.#isDraining = true;
+    try {
+      await this.#link.roundTrip();
+    } catch {
+      // the connection is gone: its state is told by an event, and nothing is on its way any more
+    }
+    this.#isDraining = false;
   }
 
   /**
@@ -212,8 +234,10 @@ export class Tail {
    * How much was not even sent is an estimate.
    */
   #onMoment() {
-    if (this.#lostAt) return;
+    if (this.#lostAt || this.#isDraining) return;
     const now = performance.now();
+    const isLate = now - this.#momentBegan > MOMENT_MS + LATE_MS;
+    this.#mostMessages = isLate ? Math.max(FEWEST_MESSAGES, this.#mostMessages / 2) : Math.min(MOMENT_MESSAGES, this.#mostMessages + FEWEST_MESSAGES);
     const inNow = this.#link.stats.inMsgs;
     const arrived = inNow - this.#inBefore;
     this.#arrived = this.#arrived * KEPT + arrived;
@@ -237,8 +261,10 @@ export class Tail {
       const seconds = (Date.now() - this.#lostAt) / 1_000;
       const lost = this.estimate >= QUICK ? brief(this.estimate * seconds) : "";
       this.#lostAt = 0;
+      this.#isDraining = false;
       this.#inBefore = this.#link.stats.inMsgs;
       this.#momentBegan = performance.now();
+      if (this.#cutAt) this.#cutAt = this.#momentBegan;
       this.ring.pushNote(gapNote(duration(Math.round(seconds * 10) / 10 || 0.1), lost));
     }
     if (this.#link.state === "closed") this.stop();
