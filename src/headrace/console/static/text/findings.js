@@ -22,7 +22,7 @@ export const meanings = /** @satisfies {Record<string, FindingText>} */ ({
   "redelivered-for-ever": { title: "Messages that nobody can process are delivered again and again.", advice: "Set `max_deliver`, and find out why the reader does not acknowledge them." },
   "consumer-blocked": { title: "A consumer delivers nothing until its reader acknowledges.", advice: "Acknowledge sooner, add readers, or raise `max_ack_pending`." },
   "connections-nearly-full": { title: "Soon clients are refused.", advice: "Raise `max_connections`, or find out who connects so often." },
-  clock: { title: "A clock is wrong: ages, expiry of tokens and times of messages are, too.", advice: "Let chrony or systemd-timesyncd set it on every machine; it may be this computer's." },
+  clock: { title: "The clock is wrong: ages, expiry of tokens and times of messages are, too.", advice: "Let chrony or systemd-timesyncd set it on every machine; it may be this computer's." },
   "slow-consumers": { title: "Clients did not take their messages quickly enough, were closed, and lost messages.", advice: "Make them quicker, spread the work over a queue group, or use a consumer of JetStream." },
   "slow-client": { title: "So much waits for a client that it is about to be closed.", advice: "Make it quicker, spread the work over a queue group, or use a consumer of JetStream." },
   "cluster-of-two": { title: "One of two servers alone has no majority: JetStream of nats-server stands still then.", advice: "Make it three (or one)." },

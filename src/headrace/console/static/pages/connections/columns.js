@@ -1,46 +1,15 @@
-/** The columns of connections, open and closed; in which of their orders servers can give them. */
+/** The columns of connections, open and closed, and what a connection is known by. */
 
 import { to } from "../../app.js";
 import { foreign, h } from "../../dom/element.js";
-import { age, asDate, brief, bytes, count, duration, goSeconds } from "../../format.js";
+import { brief, bytes, count, duration, goSeconds } from "../../format.js";
 import { text } from "../../text/connections.js";
 import { ago } from "../../ui/blocks.js";
+import { ORDERS } from "./orders.js";
 
 /** @typedef {import("../../nats/connections.js").Client} Client */
 /** @typedef {Client & { rates: Record<string, number> | null }} Row */
 /** @typedef {import("../../ui/table.js").Column<Row>} Column */
-
-/**
- * The orders that a server can give its connections in, by the name of their column. `direction` is the one it has.
- * @type {Record<string, { option: string, direction: 1 | -1, value: (client: Client) => number | string, closed?: boolean }>}
- */
-export const ORDERS = {
-  cid: { option: "cid", direction: 1, value: (client) => client.cid },
-  subs: { option: "subs", direction: -1, value: (client) => client.subscriptions },
-  pending: { option: "pending", direction: -1, value: (client) => client.pending_bytes },
-  from: { option: "msgs_from", direction: -1, value: (client) => client.in_msgs },
-  to: { option: "msgs_to", direction: -1, value: (client) => client.out_msgs },
-  bytesFrom: { option: "bytes_from", direction: -1, value: (client) => client.in_bytes },
-  bytesTo: { option: "bytes_to", direction: -1, value: (client) => client.out_bytes },
-  rtt: { option: "rtt", direction: -1, value: (client) => goSeconds(client.rtt) ?? 0 },
-  idle: { option: "idle", direction: -1, value: (client) => age(client.last_activity) ?? 0 },
-  stop: { option: "stop", direction: -1, value: (client) => asDate(client.stop)?.getTime() ?? 0, closed: true },
-  reason: { option: "reason", direction: 1, value: (client) => client.reason ?? "", closed: true },
-};
-
-/**
- * How clients are put together that several servers gave in an order.
- * @param {string} name of a column
- * @returns {(a: Client, b: Client) => number}
- */
-export function comparison(name) {
-  const { value, direction } = ORDERS[name] ?? ORDERS.cid;
-  return (a, b) => {
-    const [mine, its] = [value(a), value(b)];
-    const order = typeof mine === "number" && typeof its === "number" ? mine - its : String(mine).localeCompare(String(its));
-    return order * direction || a.cid - b.cid;
-  };
-}
 
 /** @param {Client} client */
 export function keyOf(client) {

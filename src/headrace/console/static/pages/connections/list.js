@@ -3,7 +3,8 @@
 import { Rates } from "../../data/series.js";
 import { asDate } from "../../format.js";
 import { PAGE, clientsOfAccount, clientsOfAll } from "../../nats/connections.js";
-import { ORDERS, comparison, keyOf, wordsOf } from "./columns.js";
+import { keyOf, wordsOf } from "./columns.js";
+import { ORDERS, comparison } from "./orders.js";
 
 /** @typedef {import("../../nats/connections.js").Client} Client */
 /** @typedef {import("../../nats/connections.js").Offsets} Offsets */
