@@ -22,24 +22,35 @@ if TYPE_CHECKING:
 
 SUBJECT = "$HEADRACE.TABLES.STATE"
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
-TABLES = {
-    "tables": [
-        {"kind": "stream", "account": "APP", "name": "ORDERS", "last_sequence": 120_000,
-         "archived_sequence": 119_500, "files": 12, "bytes": 1 << 20, "last_run": "2026-11-29T08:10:00Z",
-         "error": "", "verified": None},
-        {"kind": "stream", "account": "APP", "name": "AUDIT", "last_sequence": 20, "archived_sequence": 20,
-         "files": 1, "bytes": 3456, "last_run": "2026-11-29T08:10:00Z", "error": None, "verified": None},
-        {"kind": "channel", "account": "$G", "name": HOSTILE, "last_sequence": 20, "archived_sequence": 2,
-         "files": 1, "bytes": 3456, "last_run": None, "error": HOSTILE * 1000, "verified": None},
-        {"kind": "channel", "name": "empty"}, {"name": 7}, None,
-    ]
-}  # fmt: skip
+
+
+def table(service: str, name: object, last: int, archived: int, error: str = "") -> dict[str, object]:
+    return {
+        "service": service, "account": "APP", "stream": name, "kind": "messages", "to": f"/tables/{name}",
+        "last_sequence": last, "archived_sequence": archived, "rows": 7, "files": 12, "bytes": 1 << 20,
+        "last": "2026-11-29T08:10:00Z", **({"last_error": error} if error else {}),
+    }  # fmt: skip
+
+
+TABLES = [
+    table("jetstream", "ORDERS", 120_000, 119_500),
+    table("jetstream", "AUDIT", 20, 20),
+    table("streaming", HOSTILE, 20, 2, HOSTILE * 1000),
+    {"service": "jetstream", "stream": "unknown", "to": "/tables/unknown"},
+    {"stream": 7},
+    None,
+]
+
+
+def document(tables: object, total: int = 6) -> bytes:
+    data = {"total": total, "offset": 0, "limit": 1024, "tables": tables}
+    return json.dumps({"server": {"name": "archiver", "id": "NA"}, "data": data}).encode()
 
 
 @contextmanager
 def answering(served: Served, answer: bytes) -> Iterator[None]:
-    """A service of the account APP, in the place of a server that archives."""
-    with connect(f"nats://app:app@127.0.0.1:{served.server.port}") as connection:
+    """A service in the system account, in the place of a server that archives."""
+    with connect(f"nats://sys:sys@127.0.0.1:{served.server.port}") as connection:
         connection.subscribe(SUBJECT)
         connection.flush()
         ended = threading.Event()
@@ -72,31 +83,32 @@ def row(page: Page, words: str) -> Locator:
 
 
 def test_server_without_an_archive_has_a_sentence(any_console: Console) -> None:
-    page = any_console.open("#/tables", account="app")
-    expect(page.get_by_text("No server archives into tables here.")).to_be_visible()
+    page = any_console.open("#/tables", operator="sys")
+    expect(page.get_by_text("No server archives into tables.")).to_be_visible()
 
 
-def test_user_without_rights_is_told_which(any_console: Console) -> None:
-    page = any_console.open("#/tables", account="nobody")
-    expect(page.get_by_text(SUBJECT)).to_be_visible()
+def test_account_is_asked_for_the_operators_login(console: Console) -> None:
+    page = console.open("#/tables", account="app")
+    expect(page.get_by_role("heading", name="Sign in as operator")).to_be_visible()
 
 
 def test_tables_are_shown_with_what_waits(elsewhere: Console, nats_server_served: Served) -> None:
-    with answering(nats_server_served, json.dumps(TABLES).encode()):
-        page = elsewhere.open("#/tables", account="app")
+    with answering(nats_server_served, document(TABLES)):
+        page = elsewhere.open("#/tables", account="app", operator="sys")
         expect(row(page, "ORDERS")).to_contain_text("500")
         expect(row(page, "ORDERS")).to_contain_text("behind")
         expect(row(page, "AUDIT")).to_contain_text("all is in the table")
         expect(row(page, "failed")).to_contain_text("<img src=x onerror=alert(1)> \\u{202e}gnp")
-        expect(row(page, "empty")).to_contain_text("nothing to archive")
+        expect(row(page, "unknown")).to_contain_text("not known yet")
         expect(page.locator(".figure", has_text="Messages waiting")).to_contain_text("518")
         assert page.locator("img[src=x]").count() == 0
+        expect(page.get_by_role("link", name="ORDERS")).to_have_attribute("href", "#/streams/ORDERS")
 
 
-@pytest.mark.parametrize("answer", [b"no JSON", b'{"tables": 7}'], ids=str)
+@pytest.mark.parametrize("answer", [b"no JSON", document(7)], ids=["no JSON", "no tables"])
 def test_answer_of_another_shape_is_an_error(
     elsewhere: Console, nats_server_served: Served, answer: bytes
 ) -> None:
     with answering(nats_server_served, answer):
-        page = elsewhere.open("#/tables", account="app")
+        page = elsewhere.open("#/tables", account="app", operator="sys")
         expect(page.get_by_text("The answer could not be read.")).to_be_visible()
