@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ from playwright.sync_api import expect
 
 from harness.browser import Console
 from headrace.client.blocking import connect
+from headrace.copying import TableState
+from headrace.server.system.tables_state import tables_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,26 +27,28 @@ SUBJECT = "$HEADRACE.TABLES.STATE"
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 
 
-def table(service: str, name: object, last: int, archived: int, error: str = "") -> dict[str, object]:
-    return {
-        "service": service, "account": "APP", "stream": name, "kind": "messages", "to": f"/tables/{name}",
-        "last_sequence": last, "archived_sequence": archived, "rows": 7, "files": 12, "bytes": 1 << 20,
-        "last": "2026-11-29T08:10:00Z", **({"last_error": error} if error else {}),
-    }  # fmt: skip
+def table(service: str, name: str, last: int, archived: int, error: str = "") -> TableState:
+    return TableState(
+        service, "APP", name, "messages", f"/tables/{name}", last, archived, rows=7, files=12, bytes=1 << 20,
+        last_ns=1_795_939_800 * 10**9, last_error=error,
+    )  # fmt: skip
 
 
 TABLES = [
     table("jetstream", "ORDERS", 120_000, 119_500),
     table("jetstream", "AUDIT", 20, 20),
     table("streaming", HOSTILE, 20, 2, HOSTILE * 1000),
-    {"service": "jetstream", "stream": "unknown", "to": "/tables/unknown"},
-    {"stream": 7},
-    None,
+    TableState("jetstream", "APP", "unknown", "messages", "/tables/unknown"),
 ]
 
 
-def document(tables: object, total: int = 6) -> bytes:
-    data = {"total": total, "offset": 0, "limit": 1024, "tables": tables}
+def as_server_answers(tables: list[TableState]) -> bytes:
+    """The answer of a server that archives these, but for what is known of every server."""
+    server = SimpleNamespace(services=[SimpleNamespace(tables=lambda: tables)], account_services=None)
+    return answered(tables_state(server, {}))
+
+
+def answered(data: object) -> bytes:
     return json.dumps({"server": {"name": "archiver", "id": "NA"}, "data": data}).encode()
 
 
@@ -93,7 +98,7 @@ def test_account_is_asked_for_the_operators_login(console: Console) -> None:
 
 
 def test_tables_are_shown_with_what_waits(elsewhere: Console, nats_server_served: Served) -> None:
-    with answering(nats_server_served, document(TABLES)):
+    with answering(nats_server_served, as_server_answers(TABLES)):
         page = elsewhere.open("#/tables", account="app", operator="sys")
         expect(row(page, "ORDERS")).to_contain_text("500")
         expect(row(page, "ORDERS")).to_contain_text("behind")
@@ -105,7 +110,7 @@ def test_tables_are_shown_with_what_waits(elsewhere: Console, nats_server_served
         expect(page.get_by_role("link", name="ORDERS")).to_have_attribute("href", "#/streams/ORDERS")
 
 
-@pytest.mark.parametrize("answer", [b"no JSON", document(7)], ids=["no JSON", "no tables"])
+@pytest.mark.parametrize("answer", [b"no JSON", answered({"tables": 7})], ids=["no JSON", "no tables"])
 def test_answer_of_another_shape_is_an_error(
     elsewhere: Console, nats_server_served: Served, answer: bytes
 ) -> None:
