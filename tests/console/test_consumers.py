@@ -46,7 +46,7 @@ def pages(request: pytest.FixtureRequest, chromium: Browser, api: JetStreamApi) 
     served: Served = request.getfixturevalue(
         f"{request.node.callspec.params['api'].replace('-', '_')}_served"
     )
-    made = Console(chromium, served.files.url, served.socket)
+    made = Console(chromium, served.url, served.socket)
     yield made
     made.close()
 
@@ -77,6 +77,7 @@ def confirm(page: Page, name: str) -> None:
     page.clock.fast_forward(UNDO_MS)
 
 
+@pytest.mark.parametrize("api", ["headrace"], indirect=True)
 def test_consumer_is_made_edited_with_the_difference_and_deleted(pages: Console, api: JetStreamApi) -> None:
     page = pages.open("#/streams/LOST/consumers", account="app")
     page.clock.install()
@@ -175,6 +176,7 @@ def test_consumer_is_paused_resumed_and_reset(pages: Console, api: JetStreamApi)
     assert info(api, "READ", "paused")["num_pending"] == 10
 
 
+@pytest.mark.parametrize("api", ["headrace"], indirect=True)
 def test_consumers_of_all_streams_are_in_one_table_with_their_lag(pages: Console, api: JetStreamApi) -> None:
     make(api, "READ", "table")
     make(api, "READ", "pushed", deliver_subject="push.table")
@@ -210,6 +212,7 @@ def test_dead_letters_lead_to_the_stream_that_keeps_them(console: Console, headr
     expect(page.get_by_role("table", name="Messages of the stream")).to_contain_text('{"given": "up"}')
 
 
+@pytest.mark.parametrize("api", ["headrace"], indirect=True)
 def test_viewer_may_look_and_nothing_else(pages: Console, api: JetStreamApi) -> None:
     make(api, "READ", "seen")
     page = pages.open("#/consumers/READ/seen", account="viewer")
@@ -220,3 +223,20 @@ def test_viewer_may_look_and_nothing_else(pages: Console, api: JetStreamApi) -> 
     page.keyboard.press("Escape")
     page.get_by_role("button", name="More").click()
     expect(page.locator(".menu .list").get_by_role("button", name="Delete", exact=True)).to_be_disabled()
+
+
+@pytest.mark.parametrize("api", ["headrace"], indirect=True)
+def test_read_only_console_offers_to_look_only(pages: Console, api: JetStreamApi) -> None:
+    make(api, "READ", "looked")
+    page = pages.open("#/consumers/READ/looked", account="app", settings={"read_only": True})
+    expect(figure(page, "Unprocessed")).to_have_text("10")
+    expect(page.locator("main .page-head button")).to_have_count(0)
+    page.goto(f"{pages.url}#/streams/READ/messages?seq=1")
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("button", name="Download")).to_be_visible()
+    expect(panel.get_by_role("button", name="Delete")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("main .page-head button")).to_have_count(0)
+    page.goto(f"{pages.url}#/streams")
+    expect(page.get_by_role("table", name="Streams")).to_contain_text("READ")
+    expect(page.locator("main .page-head button")).to_have_count(0)
