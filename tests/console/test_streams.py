@@ -350,3 +350,84 @@ def test_user_without_rights_is_told_which(console: Console) -> None:
     page = console.open("#/streams", account="nobody")
     expect(page.locator("main").get_by_text("Your user has no right to this.")).to_be_visible()
     expect(page.locator("main").get_by_text("$JS.API.STREAM.LIST")).to_be_visible()
+
+
+MODEL = """async ([seed, runs]) => {
+  const { readBackward } = await import("./data/browse.js");
+  let state = seed;
+  const random = (most) => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return Math.floor((state / 2147483648) * most);
+  };
+  class Lines extends Map {
+    code = 0;
+    get(name) { return super.get(name)?.[0] ?? ""; }
+  }
+  const answer = (code, entries) => {
+    const headers = new Lines(Object.entries(entries).map(([name, value]) => [name, [String(value)]]));
+    headers.code = code;
+    return { headers, data: code ? new Uint8Array() : new Uint8Array(1) };
+  };
+  const wrong = [];
+  let most = 0;
+  for (let run = 0; run < runs; run += 1) {
+    const last = 1 + random([60, 3000, 200000][random(3)]);
+    const sparse = [1, 2, 50, 5000][random(4)];
+    const stored = [];
+    for (let next = 1 + random(50); next <= last; next += 1 + random(sparse)) stored.push(next);
+    if (random(2)) stored.splice(random(stored.length), random(stored.length)); // a gap
+    let asked = 0;
+    const link = { async eachAnswer(_subject, body, { take }) {
+      asked += 1;
+      const { seq, batch } = JSON.parse(body);
+      const found = stored.filter((sequence) => sequence >= seq);
+      if (!found.length) return take(answer(404, {}));
+      const given = found.slice(0, Math.min(batch, 64)); // as a server does that comes to max_bytes
+      for (const [place, sequence] of given.entries()) {
+        const left = found.length - place - 1;
+        if (take(answer(0, { "Nats-Sequence": sequence, "Nats-Num-Pending": left })) === false) return;
+      }
+      take(answer(204, { "Nats-Num-Pending": found.length - given.length }));
+    } };
+    const before = 1 + random(last + 1);
+    const count = 5 + random(46);
+    const config = { name: "S", allow_direct: true };
+    const page = await readBackward(link, config, { before, first: stored[0] ?? 1, count });
+    const wanted = stored.filter((sequence) => sequence < before).slice(-count).reverse();
+    const found = page.map((one) => one.sequence);
+    if (String(found) !== String(wanted)) wrong.push([run, last, sparse, before, count]);
+    most = Math.max(most, asked);
+  }
+  return [wrong, most];
+}"""
+
+
+def test_pages_backwards_are_those_of_a_model_and_cost_few_requests(console: Console) -> None:
+    page = console.open(account="app")
+    wrong, most = page.evaluate(MODEL, [20, 150])
+    assert wrong == []
+    assert most < 100
+
+
+def test_of_very_many_streams_names_come_first_and_figures_for_what_is_in_view(
+    console: Console, api: JetStreamApi
+) -> None:
+    """The page with other limits in its own module: more than two streams are many."""
+    for number in range(3):
+        make(api, f"MANY{number}", subjects=[f"many.{number}"])
+    store(api, "many.2", b"x")
+    page = console.open("#/nowhere", account="app")
+    page.route(
+        "**/data/stream_list.js",
+        lambda route: route.fulfill(
+            response=(found := route.fetch()),
+            body=found.text().replace("FEW = 1_000", "FEW = 2").replace("total <= PAGE", "total < 0"),
+        ),
+    )
+    page.goto(f"{console.url}#/streams")
+    table = page.get_by_role("table", name="Streams")
+    row = table.locator("tr", has=page.get_by_role("link", name="MANY2", exact=True))
+    expect(row.locator("td").nth(1)).to_have_text("1")
+    page.get_by_role("button", name="Load the figures of all").click()
+    table.get_by_role("button", name="Messages").click()
+    expect(row).to_be_visible()
