@@ -1,6 +1,6 @@
 /** Taking the next message of a pull consumer, as a client of it does, and answering it. */
 
-import { foreign, h, replace } from "../../dom/element.js";
+import { foreign, h, replace, visible } from "../../dom/element.js";
 import { count, durationNs, readDurationNs } from "../../format.js";
 import { acknowledge, pullOne } from "../../nats/pulls.js";
 import { text } from "../../text/consumers.js";
@@ -90,7 +90,7 @@ function taken(message, config) {
     h("p", { role: "status" }, h("strong", {}, text.nextTaken(count(message.sequence), message.delivery)), " ", config.ack_policy === "none" ? text.nextNoAck : text.nextWait(durationNs(wait))),
     facts([
       [messageText.columns.subject, foreign(message.subject, "mono")],
-      ...message.headers.map(([name, value]) => /** @type {[string, import("../../dom/element.js").Child]} */ ([name, foreign(value, "mono")])),
+      ...message.headers.map(([name, value]) => /** @type {[string, import("../../dom/element.js").Child]} */ ([visible(name), foreign(value, "mono")])),
     ]),
     payloadView(message.data),
   );
