@@ -8,6 +8,7 @@ the writer of the WAL, snapshots and the collection of what nobody needs. Never 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 ALIVE_S: Final = 1.0
 """Seconds between two objects that say, where no peer hears it, that the owner lives."""
+TELL_AFTER_S: Final = 0.002
+"""Seconds from a commit until those that stand by are told of it: first those are answered who wait, and what
+they send next is on its way to the bucket. Then there is time."""
 FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
 
@@ -73,6 +77,9 @@ class OwnerTerm:
         self._ended: Final[asyncio.Future[str | None]] = self._loop.create_future()
         self._tell: Final = tell
         self._teller: Final = ObjectTeller(place.keys.shard, claim.epoch, claim.writer, tell_object)
+        self._untold: Final[deque[tuple[int, bytes]]] = deque()
+        """Objects that were confirmed, and that nobody was told of."""
+        self._telling: asyncio.TimerHandle | None = None
         self._trouble_since = 0.0
         self._heard_at = self._loop.time()
         self._seen_bytes = 0
@@ -177,6 +184,7 @@ class OwnerTerm:
         """
         await self._commits.flush()
         await self.writer.release()
+        self.tell_objects()
         await self._commits.settle()
 
     async def close(self) -> None:
@@ -184,6 +192,8 @@ class OwnerTerm:
         self.writer.stop()
         self.journal.end("this server does not own the shard any more")
         self._commits.stop()
+        if self._telling is not None:
+            self._telling.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -236,10 +246,28 @@ class OwnerTerm:
         self.snapshots.committed(position, number, size)
 
     def _confirmed(self, number: int, data: bytes) -> None:
-        now = self._loop.time()
-        told = self._teller.confirmed(number, data, now)
-        if any(now - peer.at <= SILENCE_S for each, peer in self.peers.items() if each not in told):
+        self._untold.append((number, data))
+        if self._telling is None:
+            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_in_time)
+
+    def _tell_in_time(self) -> None:
+        if not self.tell_objects():
             self._tell()
+
+    def tell_objects(self) -> bool:
+        """Tell those that stand by of what was confirmed; False if one of them was not told of everything.
+
+        It comes before a sign of life, which says how far the log is: who lacks something asks the bucket.
+        """
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        now, is_told = self._loop.time(), True
+        lately = [each for each, peer in self.peers.items() if now - peer.at <= SILENCE_S]
+        while self._untold:
+            number, data = self._untold.popleft()
+            is_told &= self._teller.confirmed(number, data, now).issuperset(lately)
+        return is_told
 
     def _lost(self, error: BucketError) -> None:
         self.lose(str(error))

@@ -548,6 +548,7 @@ class Shard:
     def _tell(self) -> None:
         point = self._replica.point if self._replica is not None else None
         if self.role is Role.OWNER and self._term is not None:
+            self._term.tell_objects()
             # One that is cut off from the bucket leaves it to those that are not.
             self._host.tell(Beat(self._may_own(), self._term.epoch, self._term.writer.durable))
         elif point is not None:

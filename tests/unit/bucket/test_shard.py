@@ -15,6 +15,7 @@ from harness.virtual_loop import run
 from headrace.bucket.errors import NotOurs
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.opening import COMMIT_LIMITS
+from headrace.bucket.owner_term import TELL_AFTER_S
 from headrace.bucket.owner_watch import BEAT_S
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.port import Beat
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 KEYS = ShardKeys("jetstream")
 MAX_LAG_S = 10.0
+PUBLISHED = 200
+"""Messages one behind the other: several signs of life come between them."""
 LATENCY_S = 0.03
 """Of a store that is far away."""
 
@@ -417,16 +420,32 @@ def test_servers_that_stand_by_ask_for_no_object_that_they_are_told_of(tmp_path:
         await asyncio.sleep(2)
         number = first.shard.status().number
         asked = [len(server.objects.requests) for server in three]
-        for text in range(40):
+        for text in range(PUBLISHED):
             await first.publish(b"%d" % text)
+            await asyncio.sleep(text % 7 * TELL_AFTER_S / 3)  # signs of life come at any moment
         await asyncio.sleep(0.1)
         for server, before in zip(three, asked, strict=True):
             if server is not first:
-                assert server.shard.status().number == first.shard.status().number >= number + 40
+                assert server.shard.status().number == first.shard.status().number >= number + PUBLISHED
                 assert len(server.objects.requests) == before
         await first.shard.step_down()
         second = await owner_of(three, first)
-        assert second.texts() == [b"one", *(b"%d" % text for text in range(40))]
+        assert second.texts() == [b"one", *(b"%d" % text for text in range(PUBLISHED))]
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_who_waits_is_answered_before_others_are_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        await asyncio.sleep(2 + BEAT_S / 3)
+        before = first.shard.status().number
+        await first.publish(b"two")
+        assert [server.shard.status().number > before for server in three].count(True) == 1
+        await asyncio.sleep(2 * TELL_AFTER_S)
+        assert len({server.shard.status().number for server in three}) == 1
         for server in three:
             await server.shard.stop()
 
@@ -441,6 +460,7 @@ def test_an_object_that_got_lost_on_the_way_is_read_from_the_bucket(tmp_path: Pa
         number = first.shard.status().number
         first.loses_objects = True
         await first.publish(b"two")
+        await asyncio.sleep(2 * TELL_AFTER_S)
         first.loses_objects = False
         lost = first.shard.status().number - number
         assert lost

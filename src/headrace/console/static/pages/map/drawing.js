@@ -181,7 +181,7 @@ function disc(node, point) {
     svg("circle", { r: DISC_RADIUS }),
     node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, node.connections === null ? "?" : compact(node.connections)),
     !node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, "?"),
-    svg("text", { y: DISC_RADIUS + NAME, "text-anchor": "middle" }, short(node.name, 15)),
+    svg("text", { y: DISC_RADIUS + NAME, "text-anchor": "middle", "aria-hidden": "true" }, short(node.name, 15)),
   );
   return svg("a", { href: to("server", [node.id]), "aria-label": visible(words) }, figure);
 }
