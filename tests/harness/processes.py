@@ -162,9 +162,9 @@ class ServerProcess:
                     raise AssertionError(f"no line matches {compiled.pattern!r}:\n{log}")
                 self._news.wait(min(left, 0.5))
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, seconds: float = PATIENCE) -> None:
         """Wait until the server is ready. Raises: AssertionError with the log when it does not become so."""
-        self.wait_for_line(_READY)
+        self.wait_for_line(_READY, seconds=seconds)
 
     # -- where it is
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SERVERS: Final = 3
 _ANSWER_S: Final = 1.0
+_READY_S: Final = 2 * PATIENCE
+"""Seconds within which a server is ready, one of three that start at once over a store on this machine."""
 _PUTS_PER_SECOND: Final = 200.0
 _HEARD_S: Final = 1.5
 _BEHIND: Final = 20
@@ -77,7 +79,7 @@ class Cluster:
         self.servers: Final = [self._start(number) for number in range(SERVERS)]
         try:
             for server in self.servers:
-                server.wait_until_ready()
+                server.wait_until_ready(_READY_S)
         except BaseException:
             self.close()
             raise
@@ -120,7 +122,7 @@ class Cluster:
         if is_empty:
             shutil.rmtree(self._disk(number))
         self.servers[number] = self._start(number)
-        self.servers[number].wait_until_ready()
+        self.servers[number].wait_until_ready(_READY_S)
 
     def start_all_again(self) -> None:
         """Kill all servers at once, and start all anew on empty disks."""
