@@ -66,7 +66,7 @@ class CacheFiller:
         self._replica: Replica | None = None
         self._tidies = False
         self._noted_bytes = 0
-        """`filled_bytes` when the index was written last."""
+        """`filled_bytes` of which the index has everything."""
         self._noted_at = self._loop.time()
         self._task: asyncio.Task[None] | None = None
 
@@ -96,13 +96,13 @@ class CacheFiller:
 
     async def _run(self, replica: Replica) -> None:
         while True:
-            self.trouble = ""
+            self.trouble, before = "", self.filled_bytes
             if self.bytes_per_second > 0:
                 await self._fill(replica)
             else:
                 self.state = "off"
             if self._tidies:
-                await self._tidy(replica)
+                await self._tidy(replica, before)
             await asyncio.sleep(ROUND_S)
 
     # -- filling ------------------------------------------------------------------------------------------
@@ -173,13 +173,17 @@ class CacheFiller:
 
     # -- what an owner does with each snapshot ------------------------------------------------------------
 
-    async def _tidy(self, replica: Replica) -> None:
-        """Take away what is over `cache_bytes`, and note for the next start which files are wholly here."""
+    async def _tidy(self, replica: Replica, before: int) -> None:
+        """Take away what is over `cache_bytes`, and note for the next start which files are wholly here.
+
+        `before`: `filled_bytes` when the round began. What came since may be too young for the index, which
+        the next round writes once more then.
+        """
         try:
             await self._place.offload(replica.cache.make_room)
             now = self._loop.time()
             if self.filled_bytes != self._noted_bytes or now >= self._noted_at + INDEX_S:
-                self._noted_bytes, self._noted_at = self.filled_bytes, now
+                self._noted_bytes, self._noted_at = before, now
                 await replica.cache.save()
         except OSError as error:  # the next round tries again
             self.trouble = f"local files: {error.strerror or error}"

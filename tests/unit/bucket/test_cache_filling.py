@@ -348,7 +348,8 @@ def test_one_object_that_is_gone_keeps_nothing_else_away(tmp_path: Path) -> None
 
 
 def test_the_next_start_knows_what_was_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.bucket.cache_index.YOUNG_NS", -(10**12))  # files that are young are noted
+    """Files that were brought just now are not noted (`YOUNG_NS`), but in the next round."""
+    monkeypatch.setattr("headrace.bucket.cache_index.YOUNG_NS", 10**12)
     files = large_files(3, 2 * MIB)
     store, _ = bucket_of(tmp_path / "owner", files)
 
@@ -356,6 +357,8 @@ def test_the_next_start_knows_what_was_brought(tmp_path: Path, monkeypatch: pyte
         standby = Standby(tmp_path / "cold", store)
         await standby.begin()
         await until(standby.filler, "whole")
+        await asyncio.sleep(ROUND_S / 2)
+        monkeypatch.setattr("headrace.bucket.cache_index.YOUNG_NS", -(10**12))
         await asyncio.sleep(ROUND_S)
         standby.end()
         again = Standby(tmp_path / "cold", store)
