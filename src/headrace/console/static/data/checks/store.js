@@ -9,7 +9,7 @@ import { found as words } from "../../text/findings.js";
 /** @typedef {import("../findings.js").Symptom} Symptom */
 
 const TEMPORARY = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
-/** The share of a limit from which on it is nearly reached: 80 %. */
+/** The share of a limit from which on it is nearly reached: the console says it sooner than `headrace doctor`, at 80 %. */
 const FULL = 0.8;
 
 /** @type {Check[]} */
