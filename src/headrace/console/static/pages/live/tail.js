@@ -23,6 +23,8 @@ const MOMENT_MESSAGES = 5_000;
  * step by step more again. */
 const LATE_MS = 125;
 const FEWEST_MESSAGES = 250;
+/** After so many messages the clock is looked at. */
+const CHECKED = 128;
 const MOMENT_BYTES = 8 * 1_048_576;
 /** So much a moment counts less than the next one, in the estimate of the rate. */
 const KEPT = 0.8;
@@ -37,10 +39,13 @@ export class Tail {
   /**
    * @param {Link} link
    * @param {{ patterns: string[], queue?: string, filter: Filter | null, showsSystem: boolean, signal: AbortSignal,
-   *   came: () => void, failed: (error: unknown) => void }} options `came`: something is new; called for each message, so it is cheap
+   *   came: () => void, failed: (error: unknown) => void, now?: () => number }} options `came`: something is new; called for
+   *   each message, so it is cheap. `now`: the clock, in ms
    */
-  constructor(link, { patterns, queue, filter, showsSystem, signal, came, failed }) {
+  constructor(link, { patterns, queue, filter, showsSystem, signal, came, failed, now = () => performance.now() }) {
     this.#link = link;
+    this.#now = now;
+    this.#momentBegan = now();
     this.#patterns = withoutCovered(patterns);
     this.#queue = queue || undefined;
     this.filter = filter;
@@ -72,6 +77,8 @@ export class Tail {
 
   /** @type {Link} */
   #link;
+  /** @type {() => number} */
+  #now;
   /** @type {string[]} */
   #patterns;
   /** @type {string | undefined} */
@@ -87,7 +94,7 @@ export class Tail {
   #momentCount = 0;
   #momentBytes = 0;
   #mostMessages = MOMENT_MESSAGES;
-  #momentBegan = performance.now();
+  #momentBegan = 0;
   #cutAt = 0;
   #isDraining = false;
   #lastCut = -Infinity;
@@ -102,7 +109,7 @@ export class Tail {
 
   /** True while more comes than is looked at. */
   get isSampling() {
-    return this.isRunning && performance.now() - this.#lastCut < TOLD_MS;
+    return this.isRunning && this.#now() - this.#lastCut < TOLD_MS;
   }
 
   /** About how many messages a second are sent, those that it does not look at too. */
@@ -181,6 +188,7 @@ export class Tail {
     this.#momentCount += 1;
     this.#momentBytes += size;
     if (this.#momentCount >= this.#mostMessages || this.#momentBytes >= MOMENT_BYTES) this.#cut();
+    else if (this.#momentCount % CHECKED === 0 && this.#isLate) this.#onLate();
     const subject = message.subject;
     if (this.#isWide && !this.showsSystem && isSystem(subject)) {
       this.hidden += 1;
@@ -207,9 +215,20 @@ export class Tail {
 
   // -- sampling ------------------------------------------------------------------------------------
 
+  /** True if a moment should have ended a while ago. */
+  get #isLate() {
+    return this.#now() - this.#momentBegan > MOMENT_MS + LATE_MS;
+  }
+
+  /** The timer does not come: messages keep the tab from it, or the tab is not seen, and browsers then slow timers down. */
+  #onLate() {
+    if (document.hidden) this.#onMoment();
+    else this.#cut();
+  }
+
   #cut() {
     if (this.#cutAt) return;
-    this.#cutAt = performance.now();
+    this.#cutAt = this.#now();
     this.#lastCut = this.#cutAt;
     this.#end();
     void this.#drain();
@@ -235,9 +254,8 @@ export class Tail {
    */
   #onMoment() {
     if (this.#lostAt || this.#isDraining) return;
-    const now = performance.now();
-    const isLate = now - this.#momentBegan > MOMENT_MS + LATE_MS;
-    this.#mostMessages = isLate ? Math.max(FEWEST_MESSAGES, this.#mostMessages / 2) : Math.min(MOMENT_MESSAGES, this.#mostMessages + FEWEST_MESSAGES);
+    const now = this.#now();
+    this.#mostMessages = this.#isLate && !document.hidden ? Math.max(FEWEST_MESSAGES, this.#mostMessages / 2) : Math.min(MOMENT_MESSAGES, this.#mostMessages + FEWEST_MESSAGES);
     const inNow = this.#link.stats.inMsgs;
     const arrived = inNow - this.#inBefore;
     this.#arrived = this.#arrived * KEPT + arrived;
@@ -263,7 +281,7 @@ export class Tail {
       this.#lostAt = 0;
       this.#isDraining = false;
       this.#inBefore = this.#link.stats.inMsgs;
-      this.#momentBegan = performance.now();
+      this.#momentBegan = this.#now();
       if (this.#cutAt) this.#cutAt = this.#momentBegan;
       this.ring.pushNote(gapNote(duration(Math.round(seconds * 10) / 10 || 0.1), lost));
     }
