@@ -106,7 +106,7 @@ class OwnerTerm:
         self.snapshots.when_taken = self._note_snapshot
         self._is_alone: Final = is_alone
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        """What goes on: some of it as long as the term, some for a moment with each snapshot."""
+        """The tasks of the term: some last as long as it, some for a moment with each snapshot."""
 
     def _wal_writer(self, place: ShardPlace, claim: Claim) -> WalWriter:
         return WalWriter(
