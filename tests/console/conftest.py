@@ -9,10 +9,12 @@ the system account.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import depth
 from harness.browser import Console, browser
 from harness.console_files import ConsoleFiles
 from harness.processes import SIDES, ServerProcess
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+HERE = Path(__file__).parent
 CONFIG = """
 server_name: first
 websocket { listen: "127.0.0.1:-1", no_tls: true%s }
@@ -49,6 +52,25 @@ accounts {
 }
 system_account: SYS
 """
+
+
+PAGES = (
+    *("accounts", "alerts", "cluster", "connections", "consumers", "keyvalue", "live", "map", "objects"),
+    *("pictures", "pipelines", "server_page", "services", "streaming", "streams", "tables"),
+)
+"""Modules about one page each. `make test` plays an eighth of them, others with the next commit; what all pages
+rest on (shell, overview, attacks, first load) is played by every run."""
+TURNS = 8
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the pages whose turn it is not: a browser takes most of a second for each test."""
+    played = {f"test_{name}.py" for name in depth.share(PAGES, TURNS)}
+    others = {f"test_{name}.py" for name in PAGES} - played
+    skip = pytest.mark.skip(reason="pages of the console take turns (console/conftest)")
+    for item in items:
+        if item.path.parent == HERE and item.path.name in others:
+            item.add_marker(skip)
 
 
 @pytest.fixture(scope="session")

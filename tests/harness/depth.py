@@ -64,6 +64,10 @@ class Choice:
         """
         return cases if self.parts == 1 else cases[self.part % len(cases) :: self.parts]
 
+    def share(self, cases: Sequence[T], parts: int) -> Sequence[T]:
+        """Return one part of `parts` of the cases where not every seed is played."""
+        return cases if self.parts == 1 else cases[self.part % parts :: parts]
+
     def __str__(self) -> str:
         """The value of the variable that makes the same choice."""
         if self.named is not None:
@@ -140,6 +144,11 @@ def every(total: int) -> range:
 def turn(cases: Sequence[T]) -> Sequence[T]:
     """One of a few cases that show the same thing again, another with the next commit; or all of them."""
     return CHOICE.turn(cases)
+
+
+def share(cases: Sequence[T], parts: int) -> Sequence[T]:
+    """One part of `parts` of some cases, another with the next commit; or all of them."""
+    return CHOICE.share(cases, parts)
 
 
 def takes(case: str) -> bool:

@@ -177,13 +177,12 @@ function disc(node, point) {
   const figure = svg(
     "g",
     { class: `map-server ${node.isAnswering ? "" : "is-silent"}`, transform: `translate(${point.x.toFixed(1)},${point.y.toFixed(1)})` },
-    svg("title", {}, visible(words)),
     svg("circle", { r: DISC_RADIUS }),
     node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, node.connections === null ? "?" : compact(node.connections)),
     !node.isAnswering && svg("text", { y: 5, "text-anchor": "middle", class: "map-count", "aria-hidden": "true" }, "?"),
     svg("text", { y: DISC_RADIUS + NAME, "text-anchor": "middle", "aria-hidden": "true" }, short(node.name, 15)),
   );
-  return svg("a", { href: to("server", [node.id]), "aria-label": visible(words) }, figure);
+  return svg("a", { href: to("server", [node.id]) }, svg("title", {}, visible(words)), figure);
 }
 
 /**
