@@ -79,8 +79,7 @@ def confirm(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("api", ["headrace"], indirect=True)
 def test_consumer_is_made_edited_with_the_difference_and_deleted(pages: Console, api: JetStreamApi) -> None:
-    page = pages.open("#/streams/LOST/consumers", account="app")
-    page.clock.install()
+    page = pages.open("#/streams/LOST/consumers", account="app", clock=True)
     expect(page.get_by_text("This stream has no consumer.")).to_be_visible()
     page.get_by_role("button", name="New consumer").first.click()
     form = page.get_by_role("dialog")

@@ -103,8 +103,7 @@ def test_conflict_shows_both_values_and_writes_only_when_told(console: Console, 
 def test_changes_of_others_are_seen_as_they_come(console: Console, api: JetStreamApi) -> None:
     bucket = KeyValueBucket.create(api, "live")
     bucket.put("a", b"one")
-    page = console.open("#/keyvalue/live/a?view=changes", account="app")
-    page.clock.install()
+    page = console.open("#/keyvalue/live/a?view=changes", account="app", clock=True)
     page.reload()
     expect(page.get_by_text("Nothing has changed since you opened the bucket.")).to_be_visible()
     expect(page.locator("pre.code")).to_have_text("one")
@@ -236,8 +235,7 @@ def test_bucket_that_was_made_anew_is_read_anew(console: Console, api: JetStream
     bucket = KeyValueBucket.create(api, "anew")
     for _ in range(3):
         bucket.put("old", b"v")
-    page = console.open("#/keyvalue/anew?view=list", account="app")
-    page.clock.install()
+    page = console.open("#/keyvalue/anew?view=list", account="app", clock=True)
     page.reload()
     expect(page.locator("tbody tr[data-key]")).to_contain_text("old")
     bucket.remove_bucket()

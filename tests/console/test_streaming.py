@@ -159,8 +159,7 @@ def test_channel_that_is_not_there_is_told_so(streaming: Console, channel: str) 
 
 
 def test_purge_keeps_what_it_should_and_can_be_taken_back(streaming: Console) -> None:
-    page = opened(streaming, "purged")
-    page.clock.install()
+    page = opened(streaming, "purged", clock=True)
     expect(figure(page, "Messages")).to_have_text("5")
     page.get_by_role("button", name="Purge").click()
     page.get_by_label("Keep the last").fill("many")
@@ -183,8 +182,7 @@ def test_purge_keeps_what_it_should_and_can_be_taken_back(streaming: Console) ->
 
 
 def test_removed_channel_is_left(streaming: Console) -> None:
-    page = opened(streaming, "removed")
-    page.clock.install()
+    page = opened(streaming, "removed", clock=True)
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("5 messages", exact=False).first).to_be_visible()
     confirm(page, "removed", "Remove")

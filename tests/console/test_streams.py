@@ -80,8 +80,7 @@ def confirm(page: Page, name: str) -> None:
 
 
 def test_stream_is_made_published_to_browsed_and_deleted(any_console: Console) -> None:
-    page = any_console.open("#/streams", account="app")
-    page.clock.install()
+    page = any_console.open("#/streams", account="app", clock=True)
     page.get_by_role("button", name="New stream").first.click()
     form = page.get_by_role("dialog")
     form.get_by_label("Name", exact=True).fill("two words")
@@ -221,8 +220,7 @@ def test_purge_tells_what_is_lost_and_can_be_taken_back(console: Console, api: J
     make(api, "PURGED", subjects=["purged.*"])
     for number in range(6):
         store(api, f"purged.{number % 2}", b"x")
-    page = console.open("#/streams/PURGED", account="app")
-    page.clock.install()
+    page = console.open("#/streams/PURGED", account="app", clock=True)
     for is_taken_back in (True, False):
         page.get_by_role("button", name="Purge").click()
         form = page.get_by_role("dialog")
@@ -291,8 +289,7 @@ def test_backup_is_one_file_that_is_restored_under_another_name(any_console: Con
 
 def test_sealed_stream_says_why_nothing_can_be_done(console: Console, api: JetStreamApi) -> None:
     make(api, "SEALED", subjects=["sealed"], sealed=False)
-    page = console.open("#/streams/SEALED", account="app")
-    page.clock.install()
+    page = console.open("#/streams/SEALED", account="app", clock=True)
     pick(page, "Seal")
     confirm(page, "SEALED")
     expect(page.get_by_text("SEALED is sealed.")).to_be_visible()

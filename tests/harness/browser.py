@@ -99,16 +99,20 @@ class Console:
         width: int = 1280,
         height: int = 800,
         settings: dict[str, Any] | None = None,
+        clock: bool = False,
         **context: Any,
     ) -> Page:
         """Open a page of the console, signed in as the users that are named, whose passwords are their names.
 
-        Without a user the page asks for a login. `settings` of console.json differ from the server's.
+        Without a user the page asks for a login. `settings` of console.json differ from the server's. With
+        `clock` the test may move the time of the page; there is no other good moment to take it over.
         """
         made = self.chromium.new_context(viewport={"width": width, "height": height}, **context)
         made.set_default_timeout(PATIENCE_MS)
         self.contexts.append(made)
         page = made.new_page()
+        if clock:
+            page.clock.install()
         page.on("console", self.watched.message)
         page.on("pageerror", self.watched.error)
         page.on("request", self.watched.request)
