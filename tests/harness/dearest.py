@@ -1,4 +1,4 @@
-"""The dearest tests: each starts several Java runtimes and takes minutes on a busy machine.
+"""The dearest tests: most start several Java runtimes, one does much in a browser; minutes on a busy machine.
 
 `make test` plays one of them, another with the next commit; `make test-deep` plays all. What they show of
 kills, restarts and stores is tested in smaller parts by every run (tests/spark: restarts, sink, stored).
@@ -32,6 +32,7 @@ DEAREST: Final = (
     "signals",
     "tables",
     "ten tasks",
+    "ten tasks by mouse",
 )
 """What each is about."""
 

@@ -42,7 +42,8 @@ def test_parts_of_the_moments_of_one_run_are_all_of_them_once() -> None:
 
 def test_each_of_the_dearest_tests_has_its_turn_and_one_module() -> None:
     played = [read(f"{part}/{PARTS}").turn(DEAREST) for part in range(PARTS)]
-    files = [file for folder in ("docs", "spark") for file in (ROOT / "tests" / folder).glob("test_*.py")]
+    folders = [ROOT / "tests" / folder for folder in ("console", "docs", "spark")]
+    files = [file for folder in folders for file in folder.glob("test_*.py")]
     marks = [about for file in files for about in _turns(file)]
 
     assert {about for each in played for about in each} == set(DEAREST)
