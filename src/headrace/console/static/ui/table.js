@@ -60,6 +60,7 @@ const COPY_CELL = h(
 const ROW = 36;
 /** So many rows are in the document above and below those that are in view. */
 const BEYOND = 10;
+const FOCUSABLE = "a, button, input, select, summary";
 
 /** @template R */
 export class Table {
@@ -296,11 +297,11 @@ export class Table {
     const last = Math.min(this.#shown.length, top + inView + BEYOND);
     if (!anew && first === this.#first && last === this.#last) return;
     [this.#first, this.#last] = [first, last];
-    const focused = this.#body.contains(document.activeElement) && document.activeElement?.tagName === "TR";
+    const focused = this.#focusInRow();
     if (anew) this.#body.replaceChildren(this.#above, this.#below);
     this.#fit(first, last);
     if (!this.#body.querySelector('tr[tabindex="0"]')) this.#body.querySelector("tr[data-key]")?.setAttribute("tabindex", "0");
-    if (focused) /** @type {HTMLElement | null} */ (this.#body.querySelector(`tr[tabindex="0"]`))?.focus({ preventScroll: true });
+    if (focused) this.#focusAgain(focused);
     this.#options.seen?.(this.#shown.slice(first, last));
   }
 
@@ -324,6 +325,20 @@ export class Table {
     }
     setHeight(this.#above, first * ROW);
     setHeight(this.#below, (this.#shown.length - last) * ROW);
+  }
+
+  /** Where the focus is: the row, or what of it by its place among all that can have the focus there; null: not in a row. */
+  #focusInRow() {
+    const element = document.activeElement;
+    const row = /** @type {HTMLElement | null} */ (this.#body.contains(element) ? (element?.closest("tr") ?? null) : null);
+    return row && { key: row.dataset.key, place: [...row.querySelectorAll(FOCUSABLE)].indexOf(/** @type {Element} */ (element)) };
+  }
+
+  /** @param {{ key: string | undefined, place: number }} focused */
+  #focusAgain({ key, place }) {
+    const row = [...this.#body.querySelectorAll("tr")].find((one) => one.dataset.key === key);
+    const target = (place >= 0 && row?.querySelectorAll(FOCUSABLE)[place]) || this.#body.querySelector('tr[tabindex="0"]');
+    /** @type {HTMLElement | null} */ (target)?.focus({ preventScroll: true });
   }
 
   /**
