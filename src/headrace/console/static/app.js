@@ -4,6 +4,7 @@
  */
 
 import { Link } from "./nats/link.js";
+import { outage } from "./data/poll.js";
 import { Alerts } from "./data/alerts.js";
 import { Watch } from "./data/watch.js";
 import { keepLogin } from "./preferences.js";
@@ -74,6 +75,7 @@ export class App extends EventTarget {
     this.account = null;
     /** @type {Link | null} */
     this.operator = null;
+    this.addEventListener("links", () => outage.set([this.account, this.operator].some((link) => link && link.state !== "connected")));
     this.watch = new Watch(this);
     this.alerts = new Alerts(this);
   }

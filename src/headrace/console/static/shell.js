@@ -4,14 +4,15 @@
  */
 
 import { Address, to } from "./app.js";
-import { pause } from "./data/poll.js";
-import { h, replace } from "./dom/element.js";
+import { oldest, pause } from "./data/poll.js";
+import { h, replace, visible } from "./dom/element.js";
 import { duration } from "./format.js";
 import { LoginForm } from "./login.js";
 import { PAGES } from "./pages/index.js";
 import { setTheme, theme } from "./preferences.js";
 import { text } from "./text/common.js";
 import { text as loginText } from "./text/login.js";
+import { explained } from "./text/problems.js";
 import { button, linkButton, pageHead, status } from "./ui/blocks.js";
 import { openDialog } from "./ui/dialog.js";
 import { empty, failure } from "./ui/empty.js";
@@ -216,6 +217,7 @@ export class Shell {
       shown = text.lost(duration(Math.floor((Date.now() - this.#lostAt) / 1_000)), Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1_000)));
     } else if (link) shown = text.ended(link.reason);
     else if (pause.isOn) shown = text.paused;
+    else shown = staleWords();
     if (this.#banner.dataset.shown === shown) return;
     this.#banner.dataset.shown = shown;
     this.#banner.hidden = !shown;
@@ -256,6 +258,14 @@ export class Shell {
   #keys() {
     openDialog(text.keys, {}, h("dl", { class: "facts" }, text.keyHelp.flatMap(([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)])));
   }
+}
+
+/** What of the page could not be refreshed, and why; "" where all is fresh. */
+function staleWords() {
+  const found = oldest();
+  if (!found) return "";
+  const { title, detail } = explained(found.error);
+  return visible(text.stale(duration(Math.floor((Date.now() - found.since) / 1_000)), [title, detail].filter(Boolean).join(" ")));
 }
 
 /** @param {Link} link */

@@ -1,6 +1,6 @@
 /** Map: clusters, servers, and the routes, gateways and leaf nodes between them; drawn, and as a table. */
 
-import { SELDOM, poll } from "../data/poll.js";
+import { KEPT, SELDOM, poll } from "../data/poll.js";
 import { Rates } from "../data/series.js";
 import { foreign, h, replace } from "../dom/element.js";
 import { useStyles } from "../dom/styles.js";
@@ -57,7 +57,8 @@ export async function show({ host, app, signal }) {
       table.setRows(edges);
     },
     failed: (error) => {
-      if (!shown) replace(box, failure(error));
+      if (!shown) return replace(box, failure(error));
+      return KEPT;
     },
   });
 }

@@ -1,7 +1,7 @@
 /** Tables: streams and channels that servers archive as Parquet tables, how far each is, and what went wrong. */
 
 import { to } from "../app.js";
-import { SELDOM, poll } from "../data/poll.js";
+import { KEPT, SELDOM, poll } from "../data/poll.js";
 import { foreign, h, replace } from "../dom/element.js";
 import { asDate, brief, bytes, count } from "../format.js";
 import { tableStates } from "../nats/tables.js";
@@ -32,7 +32,8 @@ export function show({ host, app, signal }) {
       return table.setRows(found);
     },
     failed: (error) => {
-      if (!table.element.isConnected) replace(body, failure(error));
+      if (!table.element.isConnected) return replace(body, failure(error));
+      return KEPT;
     },
   });
 }

@@ -62,6 +62,7 @@ export const text = {
   reconnecting: "reconnecting",
   closed: "not connected",
   lost: (/** @type {string} */ age, /** @type {number} */ seconds) => `The connection is gone. What is shown is ${age} old. Next attempt in ${seconds} s.`,
+  stale: (/** @type {string} */ age, /** @type {string} */ why) => `What is shown is ${age} old. ${why}`,
   ended: (/** @type {string} */ reason) => `The server ended the connection${reason ? `: ${reason}` : ""}.`,
   signInAgain: "Sign in again",
   paused: "Refreshing is stopped.",

@@ -1,6 +1,6 @@
 /** The list of buckets, of keys or of objects: names first, the rest for the rows in view. */
 
-import { OFTEN, poll, SELDOM } from "../../data/poll.js";
+import { KEPT, OFTEN, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bucketInfos, bucketNames } from "../../nats/buckets.js";
 import { button, card } from "../../ui/blocks.js";
@@ -60,7 +60,8 @@ export function bucketList(place, { prefix, page, label, columns, href, empty })
       draw();
     },
     failed: (error) => {
-      if (!names) replace(box, failure(error, button(common.retry, () => refresh())));
+      if (!names) return replace(box, failure(error, button(common.retry, () => refresh())));
+      return KEPT;
     },
   });
   return { element: box, refresh };

@@ -6,7 +6,7 @@ import { count } from "../../format.js";
 import { streams } from "../../nats/jetstream.js";
 import { text } from "../../text/consumers.js";
 import { button, onCommandLine, pageHead } from "../../ui/blocks.js";
-import { poll } from "../../data/poll.js";
+import { KEPT, poll } from "../../data/poll.js";
 import { failure } from "../../ui/empty.js";
 import { ConsumerTable } from "./table.js";
 
@@ -61,7 +61,8 @@ export async function showAll(place) {
       drawMore();
     },
     failed: (error) => {
-      if (isFirst) replace(body, failure(error));
+      if (isFirst) return replace(body, failure(error));
+      return KEPT;
     },
   });
 }

@@ -2,7 +2,7 @@
 
 import { to } from "../../app.js";
 import { LagReader, filtersOf } from "../../data/consumer_lag.js";
-import { OFTEN, poll } from "../../data/poll.js";
+import { KEPT, OFTEN, poll } from "../../data/poll.js";
 import { Rates, Series } from "../../data/series.js";
 import { foreign, h, replace, visible } from "../../dom/element.js";
 import { useStyles } from "../../dom/styles.js";
@@ -77,11 +77,11 @@ export function showConsumer(place) {
     shownConfig = wantedConfig;
     if (!body.isConnected) replace(host, head, body, onCommandLine(`headrace consumer info ${shellWord(streamName)} ${shellWord(name)}`, `headrace consumer next ${shellWord(streamName)} ${shellWord(name)} --nak`));
   };
-  /** @param {unknown} error */
+  /** @param {unknown} error @returns {unknown} */
   const failed = (error) => {
     const isGone = error instanceof Refused && (error.errorCode === 10014 || error.errorCode === 10059);
-    if (isGone) replace(host, noConsumer(streamName, name));
-    else if (!body.isConnected) replace(host, h("div", { class: "card" }, failure(error, button(text.goOn, reload))));
+    if (isGone) return replace(host, noConsumer(streamName, name));
+    return body.isConnected ? KEPT : replace(host, h("div", { class: "card" }, failure(error, button(text.goOn, reload))));
   };
   if (wrongName(streamName) || wrongName(name)) return replace(host, noConsumer(streamName, name));
   const reload = poll({ every: OFTEN, ask, show, failed, signal });

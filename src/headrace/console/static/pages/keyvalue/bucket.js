@@ -3,7 +3,7 @@
 import { to } from "../../app.js";
 import { KeyIndex } from "../../data/key_index.js";
 import { foreign, h, replace } from "../../dom/element.js";
-import { poll, SELDOM } from "../../data/poll.js";
+import { KEPT, SELDOM, poll } from "../../data/poll.js";
 import { brief, bytes, count, durationNs } from "../../format.js";
 import { withSettings } from "../../nats/buckets.js";
 import { deleteStream, streamInfo } from "../../nats/jetstream.js";
@@ -115,7 +115,8 @@ class BucketPage {
         void this.#index.compare(info).catch(() => {}); // it is tried again with the next info
       },
       failed: (error) => {
-        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) replace(this.#place.host, failure(error, h("a", { class: "button", href: to("keyvalue") }, text.title)));
+        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("keyvalue") }, text.title)));
+        return KEPT;
       },
     });
   }

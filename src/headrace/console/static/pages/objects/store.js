@@ -2,7 +2,7 @@
 
 import { to } from "../../app.js";
 import { ObjectIndex } from "../../data/object_index.js";
-import { poll, SELDOM } from "../../data/poll.js";
+import { KEPT, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count, durationNs } from "../../format.js";
 import { sealBucket, withSettings } from "../../nats/buckets.js";
@@ -141,7 +141,8 @@ class StorePage {
         void this.#index.compare(info).catch(() => {}); // it is tried again with the next info
       },
       failed: (error) => {
-        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) replace(this.#place.host, failure(error, h("a", { class: "button", href: to("objects") }, text.title)));
+        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("objects") }, text.title)));
+        return KEPT;
       },
     });
   }

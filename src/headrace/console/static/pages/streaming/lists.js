@@ -1,7 +1,7 @@
 /** The channels of a cluster ID, and the clients that subscribe to them. */
 
 import { to } from "../../app.js";
-import { OFTEN, SELDOM, poll } from "../../data/poll.js";
+import { KEPT, OFTEN, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count } from "../../format.js";
 import { channels } from "../../nats/stan.js";
@@ -48,7 +48,8 @@ export function showLists({ host, query, signal, go }, link, cluster) {
       else /** @type {Table<Channel>} */ (table).setRows(found);
     },
     failed: (error) => {
-      if (!table.element.isConnected) replace(box, failure(error));
+      if (!table.element.isConnected) return replace(box, failure(error));
+      return KEPT;
     },
   });
 }

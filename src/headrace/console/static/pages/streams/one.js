@@ -1,7 +1,7 @@
 /** One stream: its heading, what can be done to it, and the part that the address names. */
 
 import { to } from "../../app.js";
-import { OFTEN, poll } from "../../data/poll.js";
+import { KEPT, OFTEN, poll } from "../../data/poll.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { useStyles } from "../../dom/styles.js";
 import { brief } from "../../format.js";
@@ -59,13 +59,14 @@ export async function showStream(place) {
     if (part) part.update(info);
     else part = PARTS[chosen]({ place, link, name, info, host: body, reload });
   };
-  /** @param {unknown} error */
+  /** @param {unknown} error @returns {unknown} */
   const failed = (error) => {
     if (error instanceof Refused && error.errorCode === 10059) {
       part = null;
       replace(head);
-      replace(body, noStream(name));
-    } else if (!part) replace(body, h("div", { class: "card" }, failure(error, button(text.again, reload))));
+      return replace(body, noStream(name));
+    }
+    return part ? KEPT : replace(body, h("div", { class: "card" }, failure(error, button(text.again, reload))));
   };
   const reload = poll({ every: OFTEN, ask: () => streamInfo(link, name), show, failed, signal });
   return undefined;
