@@ -2,6 +2,7 @@
 
 import { decode } from "../ui/payload.js";
 import { readRange } from "./browse.js";
+import { readExactly } from "./exact_json.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */
 /** @typedef {import("../nats/jetstream.js").StreamConfig} StreamConfig */
@@ -81,7 +82,8 @@ function byCondition(path, operator, wanted) {
     const value = valueAt(message.data, path);
     if (value === undefined) return false;
     if (operator === "=" || operator === "!=") return (String(value) === text || (typeof value === "number" && value === number)) === (operator === "=");
-    const [left, right] = typeof value === "number" && !Number.isNaN(number) ? [value, number] : [String(value), text];
+    const isNumber = typeof value === "number" || typeof value === "bigint";
+    const [left, right] = isNumber && !Number.isNaN(number) ? [value, number] : [String(value), text];
     return operator === "<" ? left < right : operator === "<=" ? left <= right : operator === ">" ? left > right : left >= right;
   };
 }
@@ -95,7 +97,7 @@ function valueAt(data, path) {
   /** @type {any} */
   let value;
   try {
-    value = JSON.parse(decode(data));
+    value = readExactly(decode(data));
   } catch {
     return undefined;
   }

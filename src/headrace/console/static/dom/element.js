@@ -74,10 +74,11 @@ export function foreign(text, className = "") {
   return h("span", { class: `foreign ${className}`.trim(), dir: "auto" }, visible(String(text ?? "")));
 }
 
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const UNSEEN = /\r(?!\n)|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0001}\u{e0020}-\u{e007f}]/gu;
 
 /**
- * Text with its control characters, marks of direction and spaces without a width as `\u{…}`.
+ * Text with its control characters, marks of direction and letters without a width as `\u{…}`. The end of a line may be
+ * that of Windows.
  *
  * @param {string} text
  */

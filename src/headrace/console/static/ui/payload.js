@@ -3,6 +3,7 @@
  * size; the rest when a person asks for it.
  */
 
+import { readExactly } from "../data/exact_json.js";
 import { foreign, h, replace, visible } from "../dom/element.js";
 import { bytes } from "../format.js";
 import { text } from "../text/common.js";
@@ -26,10 +27,13 @@ export function payloadView(data, { form = likelyForm(data) } = {}) {
   const body = h("div");
   let isWhole = data.length <= CUT;
   let chosen = form;
+  let round = 0;
   const draw = async () => {
-    const part = isWhole ? data : data.subarray(0, CUT);
-    replace(body, await shown(part, chosen));
-    if (!isWhole) body.append(h("p", { class: "row" }, text.cutAt(bytes(CUT)), button(text.loadAll(bytes(data.length)), () => { isWhole = true; void draw(); }, { kind: "small" })));
+    const own = (round += 1);
+    const found = await shown(data, chosen, isWhole);
+    if (own !== round) return; // another form was chosen meanwhile, and is there already
+    replace(body, found);
+    if (!isWhole && chosen !== "gzip") body.append(h("p", { class: "row" }, text.cutAt(bytes(CUT)), button(text.loadAll(bytes(data.length)), () => { isWhole = true; void draw(); }, { kind: "small" })));
   };
   void draw();
   const forms = choice(text.form, [["text", text.formText], ["json", "JSON"], ["hex", text.formHex], ["base64", "Base64"], ["gzip", "gzip"]], form, (value) => {
@@ -76,32 +80,41 @@ export function decode(data) {
 }
 
 /**
+ * A payload in a form, all of it or its beginning. The beginning of JSON is text; gzip is unpacked from all of it.
+ *
  * @param {Uint8Array} data
  * @param {Form} form
+ * @param {boolean} isWhole
  * @returns {Promise<Node>}
  */
-async function shown(data, form) {
+async function shown(data, form, isWhole) {
+  const part = isWhole ? data : data.subarray(0, CUT);
   switch (form) {
     case "text":
-      return h("pre", { class: "code", dir: "auto", tabindex: "0" }, visible(decode(data)));
+      return textOf(part);
     case "hex":
-      return h("pre", { class: "code", tabindex: "0" }, hexDump(data));
+      return h("pre", { class: "code", tabindex: "0" }, hexDump(part));
     case "base64":
-      return h("pre", { class: "code", tabindex: "0" }, toBase64(data));
+      return h("pre", { class: "code", tabindex: "0" }, toBase64(part));
     case "gzip":
       return unpacked(data);
     case "json":
-      return jsonOf(data);
+      return isWhole ? jsonOf(data) : textOf(part);
   }
+}
+
+/** @param {Uint8Array} data */
+function textOf(data) {
+  return h("pre", { class: "code", dir: "auto", tabindex: "0" }, visible(decode(data)));
 }
 
 /** @param {Uint8Array} data */
 async function jsonOf(data) {
   try {
-    const value = data.length > LARGE_JSON ? await parsedElsewhere(data) : JSON.parse(decode(data));
+    const value = data.length > LARGE_JSON ? await parsedElsewhere(data) : readExactly(decode(data));
     return jsonTree(value);
   } catch (error) {
-    return h("div", { class: "stack" }, h("p", { class: "muted" }, text.noJson(String(/** @type {Error} */ (error).message))), h("pre", { class: "code", tabindex: "0" }, visible(decode(data))));
+    return h("div", { class: "stack" }, h("p", { class: "muted" }, text.noJson(String(/** @type {Error} */ (error).message))), textOf(data));
   }
 }
 
@@ -117,7 +130,10 @@ function parsedElsewhere(data) {
       if ("error" in answer) reject(new Error(answer.error));
       else resolve(answer.value);
     };
-    worker.onerror = () => reject(new Error("the worker could not be started"));
+    worker.onerror = () => {
+      worker.terminate();
+      reject(new Error("the worker could not be started"));
+    };
     worker.postMessage(data);
   });
 }
@@ -145,7 +161,9 @@ async function unpacked(data) {
     }
     const whole = new Uint8Array(await new Blob(parts).arrayBuffer());
     const form = likelyForm(whole);
-    return shown(whole.subarray(0, CUT), form === "gzip" ? "hex" : form);
+    const isWhole = whole.length <= CUT;
+    const found = await shown(whole, form === "gzip" ? "hex" : form, isWhole);
+    return h("div", { class: "stack" }, found, !isWhole && h("p", { class: "muted" }, text.cutAt(bytes(CUT))));
   } catch (error) {
     return h("p", { class: "muted" }, text.noGzip(String(/** @type {Error} */ (error).message ?? "")));
   }
@@ -166,7 +184,7 @@ export function jsonTree(value) {
  * @returns {HTMLElement}
  */
 function branch(value, key, depth) {
-  const name = key ? [h("span", { class: "key" }, visible(key)), ": "] : [];
+  const name = key ? [foreign(key, "key"), ": "] : [];
   if (value === null || typeof value !== "object") return h("div", {}, name, leaf(value));
   const entries = Array.isArray(value) ? value.map((item, place) => /** @type {[string, unknown]} */ ([String(place), item])) : Object.entries(value);
   if (!entries.length) return h("div", {}, name, Array.isArray(value) ? "[]" : "{}");
@@ -184,7 +202,7 @@ function branch(value, key, depth) {
 
 /** @param {unknown} value */
 function leaf(value) {
-  return typeof value === "string" ? h("span", { class: "text foreign", dir: "auto" }, JSON.stringify(visible(value))) : h("span", { class: "literal" }, String(value));
+  return typeof value === "string" ? h("span", { class: "text foreign", dir: "auto" }, visible(JSON.stringify(value))) : h("span", { class: "literal" }, String(value));
 }
 
 /** @param {Uint8Array} data */

@@ -1,5 +1,6 @@
 /** The editor of a value: text that is checked as JSON, a file in its place, a time of its own; it writes only what nobody changed meanwhile. */
 
+import { indented } from "../../data/exact_json.js";
 import { h, replace } from "../../dom/element.js";
 import { bytes } from "../../format.js";
 import { Conflict } from "../../nats/keyvalue.js";
@@ -26,7 +27,7 @@ export function valueFields(bucket, value) {
   const area = textarea({ class: "mono", value: value ?? "", rows: 12 });
   const check = checkbox(text.checkJson, { checked: isJson(value ?? ""), onchange: () => draw() });
   const verdict = h("span", { class: "small muted", role: "status" });
-  const tidy = button(text.tidy, () => { area.value = JSON.stringify(JSON.parse(area.value), null, 2); draw(); }, { kind: "small" });
+  const tidy = button(text.tidy, () => { area.value = indented(area.value); draw(); }, { kind: "small" });
   const shown = field(text.value, area, { check: (typed) => (file ? "" : problemOf(typed)) });
   const picker = h("input", { type: "file", "aria-label": text.file, class: "hidden-visually", tabindex: "-1", onchange: () => void take() });
   const noText = h("p", { class: "muted", hidden: value !== null }, text.noEdit);

@@ -3,6 +3,8 @@
  * and `--where` of `headrace sub` have.
  */
 
+import { readExactly } from "../../data/exact_json.js";
+
 const CONDITION = /^([\w.\-$@]+)\s*(<=|>=|!=|=|<|>)\s*(.*)$/s;
 /** Larger payloads are not looked into: the page would stand still meanwhile. */
 export const LARGEST = 1_048_576;
@@ -44,7 +46,7 @@ function holding(path, sign, wanted) {
     if (first !== 0x7b && first !== 0x5b) return false; // neither an object nor a list
     let document;
     try {
-      document = JSON.parse(decoder.decode(data));
+      document = readExactly(decoder.decode(data));
     } catch {
       return false; // what is no JSON has no value
     }
@@ -75,10 +77,11 @@ function compare(value, sign, wanted) {
     const isThere = value.map(String).includes(wanted);
     return sign === "=" ? isThere : sign === "!=" && !isThere;
   }
-  /** @type {[string | number, string | number] | null} */
+  /** @type {[string | number | bigint, string | number | bigint] | null} */
   const pair = typeof value === "string" ? [value, wanted]
     : typeof value === "boolean" || value === null ? [String(value), wanted]
-    : typeof value === "number" && wanted.trim() && Number.isFinite(Number(wanted)) ? [value, Number(wanted)]
+    : typeof value === "bigint" && /^-?\d+$/.test(wanted.trim()) ? [value, BigInt(wanted)]
+    : (typeof value === "number" || typeof value === "bigint") && wanted.trim() && Number.isFinite(Number(wanted)) ? [value, Number(wanted)]
     : null;
   if (!pair) return sign === "!=";
   const [left, right] = pair;
