@@ -4,7 +4,7 @@
  * Never here: what a page makes of it.
  */
 
-import { checked, isNobody, readJson } from "./link.js";
+import { checked, isNobody, readJson } from "./answers.js";
 import { Refused } from "./errors.js";
 
 /** @typedef {import("./link.js").Link} Link */

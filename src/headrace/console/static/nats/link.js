@@ -5,8 +5,9 @@
  */
 
 import { createInbox, headers, wsconnect } from "../vendor/nats-core.js";
+import { checked, isNobody, readJson, translated } from "./answers.js";
 import { authenticators } from "./credentials.js";
-import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } from "./errors.js";
+import { NoAnswer, NoRight, NobodyThere, NotConnected } from "./errors.js";
 
 /** @typedef {import("../vendor/nats-core.js").NatsConnection} NatsConnection */
 /** @typedef {import("../vendor/nats-core.js").Msg} Msg */
@@ -158,6 +159,7 @@ export class Link extends EventTarget {
   eachAnswer(subject, body, { take, quiet = 300, timeout = TIMEOUT, expected = 0, headers: lines = {}, signal }) {
     this.#check();
     return new Promise((resolve, reject) => {
+      if (signal?.aborted) return resolve();
       let heard = 0;
       let timer = setTimeout(() => end(heard ? null : new NoAnswer(subject, timeout)), timeout);
       const inbox = createInbox();
@@ -193,7 +195,12 @@ export class Link extends EventTarget {
       });
       this.addEventListener("denied", denied);
       signal?.addEventListener("abort", stop);
-      this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(subject, lines) });
+      try {
+        this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(subject, lines) });
+      } catch (error) {
+        end(translated(error, subject, timeout)); // it is larger than the server takes
+      }
+      return undefined;
     });
   }
 
@@ -207,6 +214,7 @@ export class Link extends EventTarget {
    */
   listen(subject, take, { queue, signal, failed } = {}) {
     this.#check();
+    if (signal?.aborted) return () => {}; // the page was left while it waited for something else
     const subscription = this.#connection.subscribe(subject, {
       queue,
       callback: (error, message) => {
@@ -284,14 +292,28 @@ export class Link extends EventTarget {
     return made.keys().length ? made : undefined;
   }
 
-  /** Ask the server who this is; a server without that request, or a user without the right, leaves it open. */
+  /**
+   * Ask the server who this is; a server without that request, or a user without the right, leaves it open, or as it
+   * was known before an outage. Raises: NotConnected.
+   */
   async #learn() {
     try {
       const answer = /** @type {{ data?: UserInfo }} */ (await this.askJson("$SYS.REQ.USER.INFO", undefined, { timeout: 2_000 }));
       this.who = answer.data ?? this.who;
     } catch (error) {
       if (error instanceof NotConnected) throw error;
-      if (this.login.kind === "password") this.who = { user: this.login.user, account: "" };
+      if (this.login.kind === "password" && !this.who.user) this.who = { user: this.login.user, account: "" };
+    }
+  }
+
+  /** True after a reconnection that lasts; one that was ended at once is told by the state that follows. */
+  async #isThere() {
+    try {
+      await this.#learn();
+      return true;
+    } catch (error) {
+      if (error instanceof NotConnected) return false;
+      throw error;
     }
   }
 
@@ -301,8 +323,7 @@ export class Link extends EventTarget {
       if (status.type === "disconnect" || status.type === "staleConnection") this.#become("reconnecting", "");
       else if (status.type === "reconnecting") this.#become("reconnecting", this.reason);
       else if (status.type === "reconnect") {
-        await this.#learn();
-        this.#become("connected", "");
+        if (await this.#isThere()) this.#become("connected", "");
       } else if (status.type === "error") this.#failed(status.error);
       else if (status.type === "slowConsumer") this.dispatchEvent(new Event("slow"));
       else if (status.type === "ldm") this.dispatchEvent(new Event("lameduck"));
@@ -343,55 +364,4 @@ function nextTurn() {
     };
     port2.postMessage(null);
   });
-}
-
-/** @param {Msg} message */
-export function isNobody(message) {
-  return message.data.length === 0 && message.headers?.code === 503;
-}
-
-/**
- * The JSON of an answer. Raises: StrangeAnswer.
- * @param {Msg} message
- * @returns {unknown}
- */
-export function readJson(message) {
-  try {
-    return JSON.parse(new TextDecoder().decode(message.data));
-  } catch {
-    throw new StrangeAnswer(`the answer to "${message.subject}" is no JSON`);
-  }
-}
-
-/**
- * The answer, if it has no error. Raises: Refused.
- * @param {unknown} answer
- */
-export function checked(answer) {
-  const said = /** @type {{ error?: { code?: number, err_code?: number, description?: string } | string } | null} */ (answer);
-  if (!said || typeof said !== "object" || !said.error) return answer;
-  if (typeof said.error === "string") throw new Refused(400, 0, said.error);
-  throw new Refused(said.error.code ?? 500, said.error.err_code ?? 0, said.error.description ?? "");
-}
-
-/**
- * An exception of nats-core as one of ours.
- * @param {unknown} error
- * @param {string} subject
- * @param {number} timeout
- * @returns {Error}
- */
-function translated(error, subject, timeout) {
-  if (!(error instanceof Error)) return new Error(String(error));
-  const cause = error.cause instanceof Error ? error.cause : error;
-  for (const found of [error, cause]) {
-    if (found.name === "PermissionViolationError") {
-      const violation = /** @type {Error & { subject: string, operation: string }} */ (found);
-      return new NoRight(violation.subject, violation.operation);
-    }
-    if (found.name === "NoResponders") return new NobodyThere(subject);
-    if (found.name === "TimeoutError") return new NoAnswer(subject, timeout);
-    if (found.name === "ClosedConnectionError" || found.name === "DrainingConnectionError") return new NotConnected(found.message);
-  }
-  return error;
 }

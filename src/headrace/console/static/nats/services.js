@@ -4,7 +4,7 @@
  */
 
 import { NobodyThere, NoAnswer } from "./errors.js";
-import { readJson } from "./link.js";
+import { readJson } from "./answers.js";
 
 /** @typedef {import("./link.js").Link} Link */
 

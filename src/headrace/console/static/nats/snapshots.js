@@ -5,7 +5,7 @@
  */
 
 import { Refused, StrangeAnswer, NoAnswer } from "./errors.js";
-import { readJson } from "./link.js";
+import { readJson } from "./answers.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamConfig} StreamConfig */

@@ -3,7 +3,7 @@
  * Source: ADR-41 of NATS.
  */
 
-import { readJson } from "./link.js";
+import { readJson } from "./answers.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./messages.js").Draft} Draft */
