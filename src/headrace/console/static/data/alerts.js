@@ -109,10 +109,17 @@ export class Alerts extends EventTarget {
       for (const subject of SUBJECTS.both) this.refused.delete(subject);
       const end = (this.#ends[role] = new AbortController());
       this.#links[role] = link;
+      if (role === "account") this.#forgetLag();
       if (!link) continue;
       for (const subject of [...SUBJECTS.both, ...SUBJECTS[role]]) this.#listen(link, subject, end.signal);
       if (role === "account") this.#lag.follow(link, end.signal, () => this.#find(app));
     }
+  }
+
+  /** What grew in one account says nothing of another. */
+  #forgetLag() {
+    this.#lag.clear();
+    this.findings = [];
   }
 
   /**

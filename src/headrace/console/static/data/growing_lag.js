@@ -24,8 +24,11 @@ export class GrowingLag {
    * @param {() => void} looked
    */
   follow(link, signal, looked) {
-    this.#histories.clear();
     poll({ every: EVERY_MS, signal, ask: () => this.#look(link, signal), show: looked });
+  }
+
+  clear() {
+    this.#histories.clear();
   }
 
   /** The consumers whose lag grows, with what waited five minutes ago and what waits now. */

@@ -4,6 +4,11 @@
  * is gone.
  */
 
+import { NoRight } from "../nats/errors.js";
+
+/** A server writes each refused request into its log: what one may not ask for is asked for this seldom, in ms. */
+const REFUSED_MS = 60_000;
+
 class Switch extends EventTarget {
   isOn = false;
   /** How often it was turned. */
@@ -65,12 +70,14 @@ export function poll({ every, ask, show, failed = () => {}, signal }) {
     /** @type {T | undefined} */
     let answer;
     const turns = outage.turns;
+    let isRefused = false;
     try {
       answer = await ask();
       answeredAt = Date.now();
       stale.delete(me);
       if (!signal.aborted) show(answer);
     } catch (error) {
+      isRefused = error instanceof NoRight;
       if (outage.turns !== turns || outage.isOn) isDue = true;
       else if (!signal.aborted && failed(error) === KEPT) stale.set(me, { error, since: answeredAt });
     } finally {
@@ -78,7 +85,7 @@ export function poll({ every, ask, show, failed = () => {}, signal }) {
     }
     if (signal.aborted) return;
     if (isDue && !outage.isOn) void round();
-    else if (!isDue) timer = window.setTimeout(tick, typeof every === "number" ? every : every(answer));
+    else if (!isDue) timer = window.setTimeout(tick, isRefused ? REFUSED_MS : typeof every === "number" ? every : every(answer));
   };
   const tick = () => {
     if (isQuiet()) isDue = true;

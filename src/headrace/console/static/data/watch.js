@@ -4,6 +4,7 @@
  */
 
 import { accountInfo } from "../nats/jetstream.js";
+import { mayPublish } from "../nats/rights.js";
 import { accountStatistics, serverStatistics } from "../nats/system.js";
 import { OFTEN, poll } from "./poll.js";
 import { Rates, Series } from "./series.js";
@@ -40,10 +41,11 @@ export class Watch extends EventTarget {
   account = new Series(FIGURES);
   /** @type {import("../nats/jetstream.js").AccountInfo | null} */
   jetstream = null;
-  /** Slow consumers since the tab was opened, with their times in ms. @type {{ time: number, count: number }[]} */
-  slow = [];
+  /** How many slow consumers there were since it is looked. */
+  slow = 0;
 
   #rates = new Rates();
+  #accountRates = new Rates();
   /** @type {Map<string, number>} */
   #slowBefore = new Map();
   /** @type {Link | null} */
@@ -64,7 +66,7 @@ export class Watch extends EventTarget {
       this.#operatorEnd.abort();
       this.#operatorEnd = new AbortController();
       this.#operator = app.operator;
-      this.servers.clear();
+      this.#forgetServers();
       if (this.#operator) this.#watchServers(this.#operator, this.#operatorEnd.signal);
     }
     if (app.account !== this.#link) {
@@ -72,9 +74,20 @@ export class Watch extends EventTarget {
       this.#linkEnd = new AbortController();
       this.#link = app.account;
       this.account = new Series(FIGURES);
+      this.#accountRates = new Rates();
       this.jetstream = null;
       if (this.#link) this.#watchAccount(this.#link, this.#linkEnd.signal);
     }
+  }
+
+  /** Whoever signs in next may be the operator of other servers. */
+  #forgetServers() {
+    this.servers.clear();
+    this.all = new Series(FIGURES);
+    this.ofServer.clear();
+    this.slow = 0;
+    this.#slowBefore.clear();
+    this.#rates = new Rates();
   }
 
   /**
@@ -98,7 +111,7 @@ export class Watch extends EventTarget {
     let isWhole = answers.length > 0;
     for (const { server, statsz } of answers) {
       this.servers.set(server.id, { server, stats: statsz, seen: now });
-      this.#takeSlow(server.id, statsz.slow_consumers, now);
+      this.#takeSlow(server.id, statsz.slow_consumers);
       const figures = this.#figuresOf(server.id, now / 1000, statsz);
       if (!figures) isWhole = false;
       else {
@@ -108,9 +121,17 @@ export class Watch extends EventTarget {
         for (const name of FIGURES) sums[name] = (sums[name] ?? 0) + figures[name];
       }
     }
-    for (const [id, known] of this.servers) if (now - known.seen > FORGOTTEN_MS) this.servers.delete(id);
+    for (const [id, known] of this.servers) if (now - known.seen > FORGOTTEN_MS) this.#forget(id);
+    this.#rates.keep(new Set(this.servers.keys()));
     if (isWhole) this.all.add(now / 1000, sums);
     this.dispatchEvent(new Event("change"));
+  }
+
+  /** A server that is started again has another id: what was known of the old one would stay for ever. @param {string} id */
+  #forget(id) {
+    this.servers.delete(id);
+    this.ofServer.delete(id);
+    this.#slowBefore.delete(id);
   }
 
   /**
@@ -129,11 +150,10 @@ export class Watch extends EventTarget {
   /**
    * @param {string} id
    * @param {number} count
-   * @param {number} now
    */
-  #takeSlow(id, count, now) {
+  #takeSlow(id, count) {
     const before = this.#slowBefore.get(id);
-    if (before !== undefined && count > before) this.slow.push({ time: now, count: count - before });
+    if (before !== undefined && count > before) this.slow += count - before;
     this.#slowBefore.set(id, count);
   }
 
@@ -145,12 +165,12 @@ export class Watch extends EventTarget {
     poll({
       every: () => (this.account.times.length ? OFTEN : FIRST_MS),
       signal,
-      ask: async () => /** @type {const} */ ([await accountStatistics(link), await orNull(accountInfo(link))]),
+      ask: async () => /** @type {const} */ ([await accountStatistics(link), mayPublish(link, "$JS.API.INFO") ? await orNull(accountInfo(link)) : null]),
       show: ([statistics, jetstream]) => {
         this.jetstream = jetstream;
         const now = Date.now() / 1000;
         const sum = (/** @type {(one: import("../nats/system.js").AccountStats) => number} */ value) => statistics.reduce((total, one) => total + value(one), 0);
-        const rates = this.#rates.of("account", now, {
+        const rates = this.#accountRates.of("account", now, {
           msgs_in: sum((one) => one.received.msgs), msgs_out: sum((one) => one.sent.msgs), bytes_in: sum((one) => one.received.bytes), bytes_out: sum((one) => one.sent.bytes),
         });
         if (rates) this.account.add(now, { ...rates, connections: sum((one) => one.conns), storage: jetstream?.storage ?? 0 });

@@ -20,7 +20,7 @@ export function sentence(app, activity) {
     const behind = activity.consumers.filter((one) => one.unprocessed >= BEHIND).length;
     clauses.push(h("a", { href: to("consumers") }, behind ? status("warn", text.behind(behind)) : text.noneBehind));
   }
-  const slow = app.watch.slow.reduce((sum, one) => sum + one.count, 0);
+  const { slow } = app.watch;
   if (slow) clauses.push(h("a", { href: to("alerts") }, status("warn", text.slow(slow))));
   return clauses.flatMap((clause) => [clause, " "]);
 }
