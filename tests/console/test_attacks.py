@@ -51,7 +51,8 @@ def test_console_is_not_shown_in_a_frame(chromium: Browser, headrace_served: Ser
 def test_secret_of_the_address_is_taken_out_of_it(console: Console) -> None:
     console.watched.expected.append("WebSocket")
     page = console.open("#operator=0123456789abcdef")
-    expect(page.locator("#app")).not_to_be_empty()
+    expect(page.get_by_text("is from an earlier run of the server")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
     assert "0123456789abcdef" not in page.url
     kept = page.evaluate("[history.length, JSON.stringify(sessionStorage), JSON.stringify(localStorage)]")
     assert "0123456789abcdef" not in json.dumps(kept)

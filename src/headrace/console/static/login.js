@@ -3,7 +3,7 @@
  */
 
 import { h, replace } from "./dom/element.js";
-import { LARGEST_CREDS, isCreds, isUserSeed } from "./nats/credentials.js";
+import { LARGEST_CREDS, isCreds, isRefusal, isUserSeed } from "./nats/credentials.js";
 import { text } from "./text/login.js";
 import { explained } from "./text/problems.js";
 import { checkbox, field, input, select, textarea } from "./ui/fields.js";
@@ -14,6 +14,8 @@ import { checkbox, field, input, select, textarea } from "./ui/fields.js";
 
 /** After a refusal the next attempt waits 1, 2, 4, … seconds, so that nobody guesses quickly here. */
 const LONGEST_WAIT_S = 32;
+/** Of this tab, whatever form was filled in: how many refusals there were in a row, and until when the next attempt waits, in ms. */
+const guard = { refusals: 0, until: 0 };
 
 export class LoginForm {
   /**
@@ -54,6 +56,7 @@ export class LoginForm {
       !app.any && h("p", { class: "muted small" }, text.both),
     );
     this.#drawFields();
+    void this.#wait();
   }
 
   /** @type {App} */
@@ -74,7 +77,6 @@ export class LoginForm {
   #keep;
   /** @type {() => Login | null} null: a field is wrong, and says so */
   #read = () => null;
-  #refusals = 0;
 
   focus() {
     /** @type {HTMLElement | null} */ (this.#fields.querySelector("input, textarea"))?.focus();
@@ -142,34 +144,36 @@ export class LoginForm {
     this.#problem.hidden = true;
     try {
       await this.#app.signIn(login, this.#role, { keep: this.#keep.control.checked });
+      guard.refusals = 0;
       this.#done?.();
     } catch (error) {
       this.#complain(error);
-      await this.#wait();
-    } finally {
-      this.#go.disabled = false;
-      this.#go.textContent = text.go;
     }
+    await this.#wait();
   }
 
   /** @param {unknown} error */
   #complain(error) {
     const name = error instanceof Error ? error.name : "";
     const message = error instanceof Error ? error.message : String(error);
-    const isRefused = name === "AuthorizationError" || /authorization|authentication/i.test(message);
+    const isRefused = isRefusal(error);
     const isAway = name === "ConnectionError" || name === "TimeoutError" || /connection refused|websocket/i.test(message);
     const { title, detail } = explained(error);
     this.#problem.textContent = isRefused ? text.wrong : isAway ? text.unreachable(this.#app.socket) : [title, detail].filter(Boolean).join(" ");
     this.#problem.hidden = false;
-    this.#refusals = isRefused ? this.#refusals + 1 : 0;
+    if (!isRefused) return;
+    guard.until = Date.now() + Math.min(2 ** guard.refusals, LONGEST_WAIT_S) * 1_000;
+    guard.refusals += 1;
   }
 
   async #wait() {
-    if (!this.#refusals) return;
-    for (let left = Math.min(2 ** (this.#refusals - 1), LONGEST_WAIT_S); left > 0; left -= 1) {
-      this.#go.textContent = text.wait(left);
-      await new Promise((resolve) => setTimeout(resolve, 1_000));
+    for (let left = guard.until - Date.now(); left > 0; left = guard.until - Date.now()) {
+      this.#go.disabled = true;
+      this.#go.textContent = text.wait(Math.ceil(left / 1_000));
+      await new Promise((resolve) => setTimeout(resolve, Math.min(left, 1_000)));
     }
+    this.#go.disabled = false;
+    this.#go.textContent = text.go;
   }
 }
 

@@ -5,19 +5,21 @@
 
 import { App, DEFAULTS } from "./app.js";
 import { h, replace } from "./dom/element.js";
+import { isRefusal } from "./nats/credentials.js";
 import { keptLogin, keepLogin, showTheme } from "./preferences.js";
 import { Shell } from "./shell.js";
+import { text } from "./text/login.js";
 
 showTheme();
 const secret = takeSecret();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 try {
   const app = new App(await settings());
-  if (secret) await app.signIn({ kind: "password", user: "operator", password: secret }, "operator");
+  const note = secret ? await signInBySecret(app, secret) : "";
   await signInAgain(app);
-  new Shell(root, app);
+  new Shell(root, app, note);
 } catch (error) {
-  replace(root, h("div", { class: "empty", role: "alert" }, h("strong", {}, "The console could not start."), h("p", {}, String(error))));
+  replace(root, h("div", { class: "empty", role: "alert" }, h("strong", {}, text.noStart), h("p", {}, String(error))));
 }
 
 async function settings() {
@@ -37,15 +39,33 @@ function takeSecret() {
   return found[1];
 }
 
-/** @param {App} app */
+/**
+ * Sign in as the operator of one run of a server. Gives why that was not possible, for the form of the login, or "".
+ *
+ * @param {App} app
+ * @param {string} password
+ */
+async function signInBySecret(app, password) {
+  try {
+    await app.signIn({ kind: "password", user: "operator", password }, "operator");
+    return "";
+  } catch (error) {
+    return isRefusal(error) ? text.oldSecret : text.unreachable(app.socket);
+  }
+}
+
+/**
+ * Sign in as before. A login that a server refuses by now is forgotten; one that no server heard of is kept.
+ * @param {App} app
+ */
 async function signInAgain(app) {
   for (const role of /** @type {const} */ (["account", "operator"])) {
     const kept = keptLogin(role);
     if (!kept || app[role]) continue;
     try {
       await app.signIn(JSON.parse(kept), role, { keep: true });
-    } catch {
-      keepLogin(role, null); // it is refused by now: the login is asked for again
+    } catch (error) {
+      if (isRefusal(error) || error instanceof SyntaxError) keepLogin(role, null);
     }
   }
 }

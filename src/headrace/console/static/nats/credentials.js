@@ -50,6 +50,14 @@ export function isCreds(text) {
   return CREDS.test(text);
 }
 
+/**
+ * True for an error that says that a server refused a login.
+ * @param {unknown} error
+ */
+export function isRefusal(error) {
+  return error instanceof Error && (error.name === "AuthorizationError" || /authorization|authentication/i.test(error.message));
+}
+
 /** @param {string} text */
 export function isUserSeed(text) {
   return /^SU[A-Z2-7]{56}$/.test(text.trim());

@@ -26,7 +26,9 @@ export const text = {
   wait: (/** @type {number} */ seconds) => `Wait ${seconds} s`,
   wrong: "The server refused this login.",
   unreachable: (/** @type {string} */ url) => `There is no answer at ${url}. Is the server running, and does it allow this page's origin?`,
-  locked: "Locked after 30 minutes without a key or a click. Sign in again to go on.",
+  locked: (/** @type {string} */ time) => `Locked after ${time} without a key or a click. Sign in again to go on.`,
+  oldSecret: "The operator’s login in this address is from an earlier run of the server. The server prints a new address when it starts.",
+  noStart: "The console could not start.",
   insecure: "This page came without TLS. What you type can be read on the way.",
   both: "Operators can sign in there too, later: the two logins are independent.",
 };
