@@ -13,36 +13,52 @@ import { say, undoable } from "./toasts.js";
 
 /** @typedef {import("../dom/element.js").Child} Child */
 
+let made = 0;
+
 /**
- * Open a dialog with a heading; it is gone when it is closed.
+ * Open a dialog with a heading; it is gone when it is closed. It does not open on a page that was left already.
  *
  * @param {Child} title
  * @param {{ class?: string, closed?: () => void, signal?: AbortSignal }} options
  * @param {...(Child | Child[])} body
  */
 export function openDialog(title, { class: name = "", closed, signal }, ...body) {
+  made += 1;
   /** @type {HTMLDialogElement} */
   const dialog = h(
     "dialog",
-    { class: name, "aria-label": typeof title === "string" ? title : null },
+    { class: name, "aria-labelledby": `dialog-${made}` },
     h(
       "div",
       { class: "inner" },
-      h("header", {}, h("h2", {}, title), h("button", { class: "button quiet square", type: "button", "aria-label": text.close, onclick: () => dialog.close() }, icon("close"))),
+      h("header", {}, h("h2", { id: `dialog-${made}` }, title), h("button", { class: "button quiet square", type: "button", "aria-label": text.close, onclick: () => dialog.close() }, icon("close"))),
       ...body,
     ),
   );
+  const leave = () => dialog.close();
   dialog.addEventListener("close", () => {
+    signal?.removeEventListener("abort", leave);
     dialog.remove();
     closed?.();
   });
-  dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
-  });
-  signal?.addEventListener("abort", () => dialog.close());
+  closeBeside(dialog);
+  if (signal?.aborted) return dialog;
+  signal?.addEventListener("abort", leave);
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
+}
+
+/**
+ * Close a dialog by a click beside it: one that began there, too, for whoever selects a text may end beside it.
+ * @param {HTMLDialogElement} dialog
+ */
+function closeBeside(dialog) {
+  let beganBeside = false;
+  dialog.addEventListener("pointerdown", (event) => { beganBeside = event.target === dialog; });
+  dialog.addEventListener("click", (event) => {
+    if (beganBeside && event.target === dialog) dialog.close();
+  });
 }
 
 /**

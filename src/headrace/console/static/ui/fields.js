@@ -19,16 +19,19 @@ export function field(label, control, { hint, check = () => "" } = {}) {
   made += 1;
   control.id = control.id || `field-${made}`;
   const error = h("span", { class: "error", id: `${control.id}-error`, role: "alert" });
+  const hintId = hint ? `${control.id}-hint` : "";
+  const describe = (/** @type {string} */ ids) => (ids ? control.setAttribute("aria-describedby", ids) : control.removeAttribute("aria-describedby"));
+  describe(hintId);
   const complain = (/** @type {string} */ words) => {
     error.textContent = words;
     if (words) {
       control.setAttribute("aria-invalid", "true");
-      control.setAttribute("aria-describedby", error.id);
     } else control.removeAttribute("aria-invalid");
+    describe([words && error.id, hintId].filter(Boolean).join(" "));
   };
   control.addEventListener("input", () => complain(""));
   return {
-    element: h("div", { class: "field" }, h("label", { for: control.id }, label), control, hint && h("span", { class: "hint" }, hint), error),
+    element: h("div", { class: "field" }, h("label", { for: control.id }, label), control, hint && h("span", { class: "hint", id: hintId }, hint), error),
     control,
     value: () => control.value,
     isRight: () => {

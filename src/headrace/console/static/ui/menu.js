@@ -14,7 +14,7 @@ export function menu(label, items, { icon: name, kind = "quiet small", bare = fa
   const list = h("div", { class: "list", hidden: true });
   const button = h(
     "button",
-    { class: `button ${kind}`, type: "button", "aria-haspopup": "true", "aria-expanded": "false", "aria-label": bare ? label : null, title: bare ? label : null },
+    { class: `button ${kind}`, type: "button", "aria-expanded": "false", "aria-label": bare ? label : null, title: bare ? label : null },
     name && icon(name, 14),
     !bare && label,
   );
@@ -41,6 +41,9 @@ export function menu(label, items, { icon: name, kind = "quiet small", bare = fa
     event.stopPropagation();
     close();
     button.focus();
+  });
+  box.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !box.contains(/** @type {Node} */ (relatedTarget))) close();
   });
   list.addEventListener("click", (event) => {
     if (/** @type {Element} */ (event.target).closest("button, a")) close();
