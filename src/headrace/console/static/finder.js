@@ -23,7 +23,7 @@ export class Finder {
     });
     this.#list = h("div", { class: "found", id: "found", role: "listbox", hidden: true });
     this.element = h("div", { class: "finder" }, this.#input, this.#list);
-    this.#input.addEventListener("input", () => void this.#find());
+    this.#input.addEventListener("input", () => this.#find());
     this.#input.addEventListener("focus", () => void this.#learn());
     this.#input.addEventListener("keydown", (event) => this.#onKey(event));
     this.element.addEventListener("focusout", (event) => {
@@ -40,6 +40,8 @@ export class Finder {
   #list;
   /** @type {string[]} */
   #streams = [];
+  /** Whose streams these are. @type {import("./nats/link.js").Link | null} */
+  #of = null;
   #learntAt = 0;
   #chosen = 0;
 
@@ -50,17 +52,17 @@ export class Finder {
 
   /** Ask for the names of streams, if the last ones are old. A user without JetStream finds pages and subjects. */
   async #learn() {
-    if (!this.#app.account || Date.now() - this.#learntAt < FRESH_MS) return;
+    const { account } = this.#app;
+    if (account !== this.#of) [this.#of, this.#streams, this.#learntAt] = [account, [], 0];
+    if (!account || Date.now() - this.#learntAt < FRESH_MS) return;
     this.#learntAt = Date.now();
-    try {
-      this.#streams = await streamNames(this.#app.account);
-    } catch {
-      this.#streams = [];
-    }
-    await this.#find();
+    const names = await streamNames(account).catch(() => []);
+    if (this.#of !== account) return;
+    this.#streams = names;
+    if (document.activeElement === this.#input) this.#find();
   }
 
-  async #find() {
+  #find() {
     const wanted = this.#input.value.trim();
     if (!wanted) return this.#close();
     const found = this.#matches(wanted).slice(0, MOST);
@@ -68,11 +70,12 @@ export class Finder {
     replace(
       this.#list,
       found.length
-        ? found.map((one, place) => h("a", { href: one.href, role: "option", tabindex: "-1", "aria-selected": String(place === 0) }, foreign(one.label), h("span", { class: "muted" }, one.kind)))
+        ? found.map((one, place) => h("a", { href: one.href, id: `found-${place}`, role: "option", tabindex: "-1", "aria-selected": String(place === 0) }, foreign(one.label), h("span", { class: "muted" }, one.kind)))
         : h("div", { class: "empty" }, text.searchNothing),
     );
     this.#list.hidden = false;
     this.#input.setAttribute("aria-expanded", "true");
+    this.#tellChosen(found.length > 0);
     return undefined;
   }
 
@@ -99,6 +102,7 @@ export class Finder {
       this.#chosen = (this.#chosen + (event.key === "ArrowDown" ? 1 : -1) + links.length) % Math.max(1, links.length);
       links.forEach((link, place) => link.setAttribute("aria-selected", String(place === this.#chosen)));
       links[this.#chosen]?.scrollIntoView({ block: "nearest" });
+      this.#tellChosen(links.length > 0);
     } else if (event.key === "Enter" && links[this.#chosen]) {
       location.hash = links[this.#chosen].getAttribute("href") ?? "";
       this.#input.value = "";
@@ -107,7 +111,14 @@ export class Finder {
     }
   }
 
+  /** Tell a screen reader which one Enter would open: the focus stays in the field. @param {boolean} isAny */
+  #tellChosen(isAny) {
+    if (isAny) this.#input.setAttribute("aria-activedescendant", `found-${this.#chosen}`);
+    else this.#input.removeAttribute("aria-activedescendant");
+  }
+
   #close() {
+    this.#tellChosen(false);
     this.#list.hidden = true;
     this.#input.setAttribute("aria-expanded", "false");
   }

@@ -23,23 +23,30 @@ import { menu } from "./ui/menu.js";
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./nats/link.js").Link} Link */
 
+/** After `g` the letter of a page is waited for so long, in ms. */
+const GO_MS = 2_000;
 const THEMES = /** @type {const} */ (["system", "light", "dark"]);
 
 export class Shell {
   /**
    * @param {HTMLElement} root
    * @param {App} app
+   * @param {string} [note] what the form of the first login says
    */
-  constructor(root, app) {
+  constructor(root, app, note = "") {
     this.#app = app;
+    this.#note = note;
     this.#root = root;
     this.#middle = h("main", { class: "middle", id: "page", tabindex: "-1" });
     this.#side = h("aside", { class: "side" });
-    this.#banner = h("div", { role: "status", hidden: true });
+    this.#banner = h("div", { hidden: true }, this.#said, this.#since, this.#bannerActions);
     this.#who = h("div", { class: "top-who" });
     this.#finder = new Finder(app);
     replace(root, h("a", { class: "skip", href: "#page", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.#middle.focus(); } }, text.skip), this.#side, this.#top(), this.#middle);
-    window.addEventListener("hashchange", () => void this.#show());
+    window.addEventListener("hashchange", () => {
+      void this.#show();
+      this.#keepFocus();
+    });
     app.addEventListener("links", () => this.#onLinks());
     pause.addEventListener("change", () => this.#drawWho());
     document.addEventListener("keydown", (event) => this.#onKey(event));
@@ -59,6 +66,10 @@ export class Shell {
   #side;
   /** @type {HTMLElement} */
   #banner;
+  /** What a screen reader says of it: once, not with each second that passes. */
+  #said = h("span", { role: "status" });
+  #since = h("span");
+  #bannerActions = h("span", { class: "row" });
   /** @type {HTMLElement} */
   #who;
   /** @type {Finder} */
@@ -68,8 +79,9 @@ export class Shell {
   #shownLinks = "";
   #touched = Date.now();
   #lostAt = 0;
-  #isLocked = false;
-  #awaitsGo = false;
+  #note = "";
+  /** When `g` was pressed, in ms. */
+  #goAt = 0;
 
   // -- the page ------------------------------------------------------------------------------------
 
@@ -98,10 +110,15 @@ export class Shell {
 
   /** @param {"account" | "operator"} role */
   #login(role) {
-    const note = this.#isLocked ? loginText.locked : "";
-    const form = new LoginForm(this.#app, role, { note, done: () => { this.#isLocked = false; } });
+    const form = new LoginForm(this.#app, role, { note: this.#note, done: () => { this.#note = ""; } });
     replace(this.#middle, this.#banner, form.element);
     form.focus();
+  }
+
+  /** After a link to another page the focus is on that page, not lost with what was drawn anew. */
+  #keepFocus() {
+    const focused = document.activeElement;
+    if (!focused || focused === document.body || this.#side.contains(focused)) this.#middle.focus({ preventScroll: true });
   }
 
   /** Another login is another set of pages; a changed state is only told. */
@@ -127,6 +144,8 @@ export class Shell {
     const link = this.#app.any;
     const product = link ? (link.headrace ? `Headrace ${link.headrace}` : `nats-server ${link.server.version}`) : "";
     const sections = /** @type {const} */ (["watch", "data", "servers"]);
+    const places = () => /** @type {HTMLElement[]} */ ([...this.#side.querySelectorAll("a, button")]);
+    const focused = places().indexOf(/** @type {HTMLElement} */ (document.activeElement));
     replace(
       this.#side,
       h("div", { class: "side-head" }, h("img", { src: "favicon.svg", alt: "" }), h("span", { class: "side-name", title: this.#name }, this.#name), h("span", { class: "side-version" }, product)),
@@ -134,6 +153,7 @@ export class Shell {
       h("nav", { "aria-label": text.pages }, sections.flatMap((section) => [h("h2", {}, text.sections[section]), ...this.#links(section, current)])),
       h("div", { class: "side-foot" }, h("button", { class: "button quiet small", type: "button", onclick: () => this.#keys() }, h("kbd", {}, "?"), text.keys)),
     );
+    places()[focused]?.focus({ preventScroll: true });
   }
 
   /**
@@ -204,7 +224,7 @@ export class Shell {
     const idle = (Date.now() - this.#touched) / 1_000;
     const { idle_lock: allowed } = this.#app.settings; // 0: for ever
     if (this.#app.any && allowed > 0 && idle > allowed) {
-      this.#isLocked = true;
+      this.#note = loginText.locked(duration(allowed));
       void this.#app.signOut("account");
       void this.#app.signOut("operator");
     }
@@ -212,19 +232,17 @@ export class Shell {
 
   /** @param {Link | null} link */
   #drawBanner(link) {
-    let shown = "";
-    if (link?.state === "reconnecting") {
-      shown = text.lost(duration(Math.floor((Date.now() - this.#lostAt) / 1_000)), Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1_000)));
-    } else if (link) shown = text.ended(link.reason);
-    else if (pause.isOn) shown = text.paused;
-    else shown = staleWords();
-    if (this.#banner.dataset.shown === shown) return;
-    this.#banner.dataset.shown = shown;
+    const isReconnecting = link?.state === "reconnecting";
+    const old = link || pause.isOn ? null : oldest();
+    if (isReconnecting) this.#since.textContent = text.lostSince(shownAge(this.#lostAt), Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1_000)));
+    else this.#since.textContent = old ? text.oldSince(shownAge(old.since)) : "";
+    const shown = isReconnecting ? text.lost : link ? text.ended(link.reason) : pause.isOn ? text.paused : old ? whyOld(old.error) : "";
+    if (this.#said.textContent === shown) return;
     this.#banner.hidden = !shown;
     this.#banner.className = `banner ${link?.state === "closed" ? "bad" : ""}`;
+    this.#said.textContent = shown;
     replace(
-      this.#banner,
-      shown,
+      this.#bannerActions,
       link?.state === "closed" && button(text.signInAgain, () => void this.#app.signOut(link.role).then(() => this.#login(link.role))),
       !link && pause.isOn && button(text.resume, () => pause.set(false), { kind: "small" }),
     );
@@ -241,8 +259,8 @@ export class Shell {
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog, [contenteditable]")) return;
-    if (this.#awaitsGo) {
-      this.#awaitsGo = false;
+    if (Date.now() - this.#goAt < GO_MS) {
+      this.#goAt = 0;
       const page = /** @type {Record<string, string>} */ ({ o: "overview", l: "live", s: "streams", k: "keyvalue", c: "connections", a: "alerts" })[event.key];
       if (page) location.hash = to(page);
       return;
@@ -252,7 +270,7 @@ export class Shell {
       this.#finder.focus();
     } else if (event.key === "?") this.#keys();
     else if (event.key === "p") pause.set(!pause.isOn);
-    else if (event.key === "g") this.#awaitsGo = true;
+    else if (event.key === "g") this.#goAt = Date.now();
   }
 
   #keys() {
@@ -260,12 +278,18 @@ export class Shell {
   }
 }
 
-/** What of the page could not be refreshed, and why; "" where all is fresh. */
-function staleWords() {
-  const found = oldest();
-  if (!found) return "";
-  const { title, detail } = explained(found.error);
-  return visible(text.stale(duration(Math.floor((Date.now() - found.since) / 1_000)), [title, detail].filter(Boolean).join(" ")));
+/**
+ * Why something of the page could not be refreshed.
+ * @param {unknown} error
+ */
+function whyOld(error) {
+  const { title, detail } = explained(error);
+  return visible([title, detail].filter(Boolean).join(" "));
+}
+
+/** @param {number} since ms since 1970 */
+function shownAge(since) {
+  return duration(Math.floor((Date.now() - since) / 1_000));
 }
 
 /** @param {Link} link */
