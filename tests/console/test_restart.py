@@ -158,7 +158,7 @@ def test_right_that_is_taken_away_is_told_and_comes_back_by_itself(
     console: Console, restarting: Restarting
 ) -> None:
     restarting.make("SEEN")
-    page = console.open("#/streams/SEEN", account="app")
+    page = console.open("#/streams/SEEN", account="app", clock=True)
     expect(page.get_by_role("heading", name="SEEN", level=1)).to_be_visible()
     restarting.reload(APP % NO_STREAMS)
     main = page.locator("main")
@@ -167,6 +167,7 @@ def test_right_that_is_taken_away_is_told_and_comes_back_by_itself(
     expect(told).to_contain_text("old.")
     expect(page.get_by_role("heading", name="SEEN", level=1)).to_be_visible()
     restarting.reload(APP % "")
+    page.clock.fast_forward(61_000)  # what was refused is asked for again after a minute
     expect(told).to_be_hidden()
 
 
