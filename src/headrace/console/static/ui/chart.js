@@ -11,7 +11,11 @@ import { text } from "../text/common.js";
 /** @typedef {{ name: string, label: string }} Line */
 
 const HEIGHT = 200;
+/** Seconds between times of the axis: whole ones, so that no time stands there twice. */
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200];
 const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+/** A line needs so many points; the axis of one alone would have no times. */
+const FEWEST = 2;
 /** A chart as a table shows the newest of its points. */
 const ROWS = 30;
 
@@ -29,6 +33,8 @@ export class Chart {
     this.#tableBox = h("div", { class: "table-box" });
     const details = h("details", {}, h("summary", { class: "muted small" }, text.asTable), this.#tableBox);
     details.addEventListener("toggle", () => this.#drawTable(details.open));
+    this.#few = h("p", { class: "muted small" }, text.chartWaits);
+    replace(this.#plotBox, this.#few);
     this.element = h("div", { class: "chart" }, this.#legend, this.#plotBox, details);
     this.#details = details;
     const observer = new ResizeObserver(() => this.#resize());
@@ -53,6 +59,8 @@ export class Chart {
   #plotBox;
   /** @type {HTMLElement} */
   #tableBox;
+  /** What stands where no line can be drawn yet. @type {HTMLElement} */
+  #few;
   /** @type {HTMLDetailsElement} */
   #details;
   /** @type {uPlot | null} */
@@ -66,7 +74,7 @@ export class Chart {
    */
   show(data) {
     this.#data = data;
-    if (this.#plot) this.#plot.setData(/** @type {any} */ (data));
+    if (this.#plot && data[0].length >= FEWEST) this.#plot.setData(/** @type {any} */ (data));
     else this.#make();
     replace(
       this.#legend,
@@ -79,8 +87,11 @@ export class Chart {
 
   #make() {
     const width = this.#plotBox.clientWidth;
-    if (!width || !this.#data[0].length) return;
+    if (!width) return;
     this.#plot?.destroy();
+    this.#plot = null;
+    this.#few.hidden = this.#data[0].length >= FEWEST;
+    if (!this.#few.hidden) return;
     const style = getComputedStyle(document.documentElement);
     /** @param {string} name */
     const colour = (name) => style.getPropertyValue(name).trim();
@@ -89,12 +100,12 @@ export class Chart {
       {
         width,
         height: HEIGHT,
-        padding: [8, 8, 0, 0],
+        padding: [8, 28, 0, 0],
         cursor: { y: false, points: { size: 6 } },
         legend: { show: false },
         scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [
-          { ...axis, grid: { show: false }, space: 80, values: (_plot, moments) => moments.map((moment) => clockTime(moment * 1000)) },
+          { ...axis, grid: { show: false }, space: 80, incrs: TIME_STEPS, values: (_plot, moments) => moments.map((moment) => clockTime(moment * 1000)) },
           { ...axis, size: 76, incrs: this.#steps, values: (_plot, values) => values.map((value) => this.#shown(value)) },
         ],
         series: [
