@@ -22,6 +22,7 @@ import { menu } from "./menu.js";
  * @property {(row: R) => Child} cell
  * @property {(row: R) => string | number | null | undefined} [sort] what the column is sorted by; without it, it is not
  * @property {boolean} [number] aligned to the right
+ * @property {boolean} [wide] takes the space that others leave, as a payload does
  * @property {boolean} [hidden] hidden until a person shows it
  * @property {string} [hint] shown where one hovers over the heading
  */
@@ -53,7 +54,7 @@ import { menu } from "./menu.js";
 /** The cell at the end of each row, which is copied: making it takes as long as all others of a row. */
 const COPY_CELL = h(
   "td",
-  { class: "number" },
+  { class: "at-end" },
   h("button", { class: "button quiet small row-copy", type: "button", title: text.copyRow, "aria-label": text.copyRow }, icon("copy", 12)),
 );
 /** The height of a row, as in styles/tables.css: 2.25rem. */
@@ -228,14 +229,14 @@ export class Table {
       const order = isSorted ? (this.#direction === "up" ? "ascending" : "descending") : null;
       return h(
         "th",
-        { scope: "col", class: column.number ? "number" : "", "aria-sort": order, title: column.hint },
+        { scope: "col", class: classOf(column), "aria-sort": order, title: column.hint },
         column.sort
           ? h("button", { type: "button", onclick: () => this.#sortBy(column) }, column.label, isSorted && icon(this.#direction === "up" ? "up" : "down", 12))
           : column.label,
       );
     });
     const pick = this.#options.pick && h("th", { class: "pick" }, h("span", { class: "hidden-visually" }, text.pick));
-    replace(this.#head, h("tr", {}, pick, cells, h("th", {}, h("span", { class: "hidden-visually" }, text.copyRow))));
+    replace(this.#head, h("tr", {}, pick, cells, h("th", { class: "at-end" }, h("span", { class: "hidden-visually" }, text.copyRow))));
   }
 
   #arrange() {
@@ -355,7 +356,7 @@ export class Table {
         "aria-selected": this.#options.pick ? String(this.#picks.has(key)) : null,
       },
       this.#options.pick && h("td", { class: "pick" }, h("input", { type: "checkbox", "aria-label": text.pick, checked: this.#picks.has(key) })),
-      columns.map((column) => h("td", { class: column.number ? "number" : "" }, column.cell(row))),
+      columns.map((column) => h("td", { class: classOf(column) }, column.cell(row))),
       COPY_CELL.cloneNode(true),
     );
   }
@@ -449,6 +450,11 @@ function sorted(rows, value, sign) {
       return a < b ? -sign : sign;
     })
     .map(([row]) => row);
+}
+
+/** @param {{ number?: boolean, wide?: boolean }} column */
+function classOf({ number, wide }) {
+  return number ? "number" : wide ? "wide" : "";
 }
 
 /**

@@ -127,7 +127,7 @@ export class MessageList {
 const COLUMNS = [
   { name: "time", label: text.columns.time, cell: (row) => h("time", { class: "mono", title: `${time(row.time)} (${utc(row.time)})` }, exactTime(row.time)) },
   { name: "subject", label: text.columns.subject, cell: (row) => (row.note === undefined ? foreign(row.subject, "mono") : h("strong", { class: "live-note" }, row.note)) },
-  { name: "payload", label: text.columns.payload, cell: (row) => (row.note === undefined ? payload(row) : null) },
+  { name: "payload", wide: true, label: text.columns.payload, cell: (row) => (row.note === undefined ? payload(row) : null) },
   { name: "size", label: text.columns.size, number: true, cell: (row) => (row.note === undefined ? bytes(row.data.length) : null) },
   { name: "headers", label: text.columns.headers, number: true, cell: (row) => row.headers.length || null },
   { name: "reply", label: text.columns.reply, hidden: true, cell: (row) => (row.reply ? foreign(row.reply, "mono") : null) },

@@ -35,7 +35,7 @@ export class MessageList {
         { name: "sequence", label: text.columns.sequence, cell: (message) => count(message.sequence), sort: (message) => message.sequence },
         { name: "time", label: text.columns.time, cell: (message) => when(message.time), sort: (message) => message.time },
         { name: "size", label: text.columns.size, number: true, cell: (message) => bytes(message.data.length), sort: (message) => message.data.length },
-        { name: "payload", label: text.columns.payload, cell: (message) => payloadLine(message.data) },
+        { name: "payload", wide: true, label: text.columns.payload, cell: (message) => payloadLine(message.data) },
       ],
       sorted: ["sequence", "down"],
     });

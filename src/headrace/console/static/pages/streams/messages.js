@@ -276,7 +276,7 @@ function messageTable({ open, nothing, foot }) {
       { name: "subject", label: names.subject, cell: (message) => foreign(message.subject, "mono") },
       { name: "size", label: names.size, number: true, cell: (message) => bytes(message.data.length) },
       { name: "headers", label: names.headers, number: true, hidden: true, cell: (message) => count(message.headers.length) },
-      { name: "payload", label: names.payload, cell: (message) => payloadLine(message.data, 120) },
+      { name: "payload", wide: true, label: names.payload, cell: (message) => payloadLine(message.data, 120) },
     ],
   });
 }
