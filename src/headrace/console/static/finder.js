@@ -1,4 +1,4 @@
-/** The search on top: pages, streams, buckets, subjects; `/` or Ctrl-K leads here. */
+/** The search on top: pages, streams, buckets, connections, subjects, and what the frame can do; `/` or Ctrl-K leads here. */
 
 import { to } from "./app.js";
 import { foreign, h, replace } from "./dom/element.js";
@@ -7,16 +7,23 @@ import { PAGES } from "./pages/index.js";
 import { text } from "./text/common.js";
 
 /** @typedef {import("./app.js").App} App */
-/** @typedef {{ label: string, kind: string, href: string }} Found */
+/** @typedef {{ label: string, kind: string, href?: string, run?: () => void }} Found */
+/** @typedef {{ label: string, run: () => void }} Command */
 
-const MOST = 12;
+const MOST = 14;
+/** Of them so many streams. */
+const MOST_STREAMS = 8;
 /** Names of streams are asked for again when they are older, in ms. */
 const FRESH_MS = 15_000;
 
 export class Finder {
-  /** @param {App} app */
-  constructor(app) {
+  /**
+   * @param {App} app
+   * @param {() => Command[]} commands what the frame can do now
+   */
+  constructor(app, commands) {
     this.#app = app;
+    this.#commands = commands;
     this.#input = h("input", {
       type: "search", class: "input", placeholder: `${text.search}  ( / )`, "aria-label": text.search, autocomplete: "off", spellcheck: "false",
       role: "combobox", "aria-expanded": "false", "aria-controls": "found",
@@ -34,6 +41,8 @@ export class Finder {
 
   /** @type {App} */
   #app;
+  /** @type {() => Command[]} */
+  #commands;
   /** @type {HTMLInputElement} */
   #input;
   /** @type {HTMLElement} */
@@ -70,7 +79,7 @@ export class Finder {
     replace(
       this.#list,
       found.length
-        ? found.map((one, place) => h("a", { href: one.href, id: `found-${place}`, role: "option", tabindex: "-1", "aria-selected": String(place === 0) }, foreign(one.label), h("span", { class: "muted" }, one.kind)))
+        ? found.map((one, place) => h("a", { href: one.href ?? location.hash, onclick: one.run && ((/** @type {Event} */ event) => { event.preventDefault(); one.run?.(); }), id: `found-${place}`, role: "option", tabindex: "-1", "aria-selected": String(place === 0) }, foreign(one.label), h("span", { class: "muted" }, one.kind)))
         : h("div", { class: "empty" }, text.searchNothing),
     );
     this.#list.hidden = false;
@@ -87,8 +96,10 @@ export class Finder {
     const low = wanted.toLowerCase();
     const pages = PAGES.filter((page) => text.page[page.name].toLowerCase().includes(low) && !this.#app.settings.hide.includes(page.name)).map((page) => ({ label: text.page[page.name], kind: text.pages, href: to(page.name) }));
     const streams = this.#streams.filter((name) => name.toLowerCase().includes(low)).map(foundStream);
+    const commands = this.#commands().filter((one) => one.label.toLowerCase().includes(low)).map((one) => ({ ...one, kind: text.command }));
+    const connections = { label: text.connectionsWith(wanted), kind: text.page.connections, href: to("connections", [], { find: wanted }) };
     const subject = /\s/.test(wanted) ? [] : [{ label: wanted, kind: text.page.live, href: to("live", [], { subject: wanted }) }];
-    return [...pages, ...streams, ...subject];
+    return [...pages, ...commands, ...streams.slice(0, MOST_STREAMS), ...(this.#app.any ? [connections] : []), ...subject];
   }
 
   /** @param {KeyboardEvent} event */
@@ -104,7 +115,7 @@ export class Finder {
       links[this.#chosen]?.scrollIntoView({ block: "nearest" });
       this.#tellChosen(links.length > 0);
     } else if (event.key === "Enter" && links[this.#chosen]) {
-      location.hash = links[this.#chosen].getAttribute("href") ?? "";
+      links[this.#chosen].click();
       this.#input.value = "";
       this.#close();
       this.#input.blur();

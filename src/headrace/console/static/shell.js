@@ -41,7 +41,7 @@ export class Shell {
     this.#side = h("aside", { class: "side" });
     this.#banner = h("div", { hidden: true }, this.#said, this.#since, this.#bannerActions);
     this.#who = h("div", { class: "top-who" });
-    this.#finder = new Finder(app);
+    this.#finder = new Finder(app, () => this.#commands());
     replace(root, h("a", { class: "skip", href: "#page", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.#middle.focus(); } }, text.skip), this.#side, this.#top(), this.#middle);
     window.addEventListener("hashchange", () => {
       void this.#show();
@@ -195,9 +195,10 @@ export class Shell {
         menu(text.account, () => [
           ...this.#signings("account", text.account, text.accountLogin),
           ...this.#signings("operator", text.operator, text.operatorLogin),
+          h("button", { type: "button", onclick: () => void showOwnActions() }, text.ownActions),
         ], { icon: "accounts", bare: true, kind: "quiet square" }),
       h("button", { class: "button quiet square", type: "button", "aria-pressed": String(pause.isOn), title: pause.isOn ? text.resume : text.pause, "aria-label": pause.isOn ? text.resume : text.pause, onclick: () => pause.set(!pause.isOn) }, icon(pause.isOn ? "play" : "pause")),
-      h("button", { class: "button quiet square", type: "button", title: text.theme[chosen], "aria-label": text.theme[chosen], onclick: () => { setTheme(THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]); this.#drawWho(); } }, icon(chosen)),
+      h("button", { class: "button quiet square", type: "button", title: text.theme[chosen], "aria-label": text.theme[chosen], onclick: () => this.#setTheme(THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]) }, icon(chosen)),
     );
   }
 
@@ -211,6 +212,26 @@ export class Shell {
     return link
       ? [h("button", { type: "button", onclick: () => void this.#app.signOut(role) }, `${text.signOut}: ${name} ${link.who.user}`)]
       : [h("button", { type: "button", onclick: () => this.#login(role) }, login)];
+  }
+
+  /** What can be done from everywhere, by the search on top. @returns {import("./finder.js").Command[]} */
+  #commands() {
+    const { account, operator } = this.#app;
+    return [
+      { label: pause.isOn ? text.resume : text.pause, run: () => pause.set(!pause.isOn) },
+      ...THEMES.map((one) => ({ label: text.theme[one], run: () => this.#setTheme(one) })),
+      { label: text.keys, run: () => this.#keys() },
+      { label: text.ownActions, run: () => void showOwnActions() },
+      ...(account ? [] : [{ label: text.accountLogin, run: () => this.#login("account") }]),
+      ...(operator ? [] : [{ label: text.operatorLogin, run: () => this.#login("operator") }]),
+      ...[account, operator].flatMap((link) => (link ? [{ label: `${text.signOut}: ${text[link.role]} ${link.who.user}`, run: () => void this.#app.signOut(link.role) }] : [])),
+    ];
+  }
+
+  /** @param {typeof THEMES[number]} chosen */
+  #setTheme(chosen) {
+    setTheme(chosen);
+    this.#drawWho();
   }
 
   // -- states of the connections -------------------------------------------------------------------
@@ -290,6 +311,12 @@ function whyOld(error) {
 /** @param {number} since ms since 1970 */
 function shownAge(since) {
   return duration(Math.floor((Date.now() - since) / 1_000));
+}
+
+/** The list of what this tab did is loaded when it is asked for. */
+async function showOwnActions() {
+  const { openOwnActions } = await import("./ui/own_actions.js");
+  openOwnActions();
 }
 
 /** @param {Link} link */

@@ -5,6 +5,7 @@
 
 import { everyServer, oneServer } from "./system.js";
 import { good } from "./servers.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @template T @typedef {import("./system.js").FromServer<T>} FromServer */
@@ -117,7 +118,7 @@ export async function oneClient(link, server, cid) {
  * @param {number} cid
  */
 export async function kick(link, server, cid) {
-  await oneServer(link, server, "KICK", { cid });
+  await noted(link, "kick", [server, String(cid)], oneServer(link, server, "KICK", { cid }));
 }
 
 /**
@@ -129,5 +130,5 @@ export async function kick(link, server, cid) {
  * @param {number} cid
  */
 export async function lameDuck(link, server, cid) {
-  await oneServer(link, server, "LDM", { cid });
+  await noted(link, "lameDuck", [server, String(cid)], oneServer(link, server, "LDM", { cid }));
 }

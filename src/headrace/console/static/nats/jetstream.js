@@ -6,6 +6,7 @@
 
 import { checked, isNobody, readJson } from "./answers.js";
 import { Refused } from "./errors.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./link.js").Msg} Msg */
@@ -80,17 +81,17 @@ export function streamInfo(link, name, options) {
 
 /** @param {Link} link @param {StreamConfig} config @returns {Promise<StreamInfo>} */
 export function createStream(link, config) {
-  return link.askJson(`${API}.STREAM.CREATE.${config.name}`, config);
+  return noted(link, "streamCreate", [config.name], link.askJson(`${API}.STREAM.CREATE.${config.name}`, config));
 }
 
 /** @param {Link} link @param {StreamConfig} config @returns {Promise<StreamInfo>} */
 export function updateStream(link, config) {
-  return link.askJson(`${API}.STREAM.UPDATE.${config.name}`, config);
+  return noted(link, "streamUpdate", [config.name], link.askJson(`${API}.STREAM.UPDATE.${config.name}`, config));
 }
 
 /** @param {Link} link @param {string} name @returns {Promise<{ success: boolean }>} */
 export function deleteStream(link, name) {
-  return link.askJson(`${API}.STREAM.DELETE.${name}`);
+  return noted(link, "streamDelete", [name], link.askJson(`${API}.STREAM.DELETE.${name}`));
 }
 
 /**
@@ -105,7 +106,7 @@ export function purgeStream(link, name, options) {
 
 /** @param {Link} link @param {string} name @param {number} sequence @returns {Promise<{ success: boolean }>} */
 export function deleteMessage(link, name, sequence) {
-  return link.askJson(`${API}.STREAM.MSG.DELETE.${name}`, { seq: sequence, no_erase: false });
+  return noted(link, "messageDelete", [name, String(sequence)], link.askJson(`${API}.STREAM.MSG.DELETE.${name}`, { seq: sequence, no_erase: false }));
 }
 
 /**
@@ -152,7 +153,7 @@ export function deleteConsumer(link, stream, name) {
  * @returns {Promise<{ paused: boolean, pause_until?: string }>}
  */
 export function pauseConsumer(link, stream, name, until) {
-  return link.askJson(`${API}.CONSUMER.PAUSE.${stream}.${name}`, until ? { pause_until: until } : {});
+  return noted(link, until ? "consumerPause" : "consumerResume", [stream, name], link.askJson(`${API}.CONSUMER.PAUSE.${stream}.${name}`, until ? { pause_until: until } : {}));
 }
 
 /**
@@ -164,17 +165,17 @@ export function pauseConsumer(link, stream, name, until) {
  * @returns {Promise<ConsumerInfo & { reset_seq?: number }>}
  */
 export function resetConsumer(link, stream, name, sequence) {
-  return link.askJson(`${API}.CONSUMER.RESET.${stream}.${name}`, sequence === undefined ? undefined : { seq: sequence });
+  return noted(link, "consumerReset", [stream, name], link.askJson(`${API}.CONSUMER.RESET.${stream}.${name}`, sequence === undefined ? undefined : { seq: sequence }));
 }
 
 /** Let another client of a priority group have the messages. @param {Link} link @param {string} stream @param {string} name @param {string} group */
 export function unpinConsumer(link, stream, name, group) {
-  return link.askJson(`${API}.CONSUMER.UNPIN.${stream}.${name}`, { group });
+  return noted(link, "consumerUnpin", [stream, name, group], link.askJson(`${API}.CONSUMER.UNPIN.${stream}.${name}`, { group }));
 }
 
 /** Have another server lead a stream. @param {Link} link @param {string} stream @returns {Promise<{ success: boolean }>} */
 export function stepDown(link, stream) {
-  return link.askJson(`${API}.STREAM.LEADER.STEPDOWN.${stream}`);
+  return noted(link, "stepDown", [stream], link.askJson(`${API}.STREAM.LEADER.STEPDOWN.${stream}`));
 }
 
 /**

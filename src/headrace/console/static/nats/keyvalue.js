@@ -7,6 +7,7 @@
 import { withSettings } from "./buckets.js";
 import { Refused } from "./errors.js";
 import { publishStored, readForward, storedMessage, streamInfo } from "./jetstream.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamInfo} StreamInfo */
@@ -161,7 +162,7 @@ export class Bucket {
   async #write(key, value, expected, headers) {
     const wanted = expected === undefined ? headers : { ...headers, [EXPECTED]: String(expected) };
     try {
-      return (await publishStored(this.link, this.written + key, value, Object.entries(wanted))).seq;
+      return (await noted(this.link, WORDS[headers["KV-Operation"] ?? ""], [this.name, key], publishStored(this.link, this.written + key, value, Object.entries(wanted)))).seq;
     } catch (error) {
       if (expected === undefined || !(error instanceof Refused) || error.errorCode !== WRONG_REVISION) throw error;
       throw new Conflict(key, expected, await this.last(key));
@@ -177,6 +178,8 @@ export class Bucket {
     return { key: subject.slice(this.stored.length), revision: sequence, time: new Date(time).getTime(), operation: operationOf(headers), size, value: data, headers };
   }
 }
+
+const WORDS = /** @type {Record<string, import("./own_actions.js").ActionName>} */ ({ "": "keySet", DEL: "keyDelete", PURGE: "keyPurge" });
 
 /** @param {[string, string][]} headers @returns {Operation} */
 function operationOf(headers) {

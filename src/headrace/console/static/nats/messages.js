@@ -4,6 +4,7 @@
  */
 
 import { headers } from "../vendor/nats-core.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./link.js").Msg} Msg */
@@ -56,7 +57,7 @@ const NO_HEADERS = { lines: /** @type {HeaderLines} */ ([]), status: "", isOdd: 
  * @param {Draft} draft
  */
 export function publish(link, draft) {
-  return link.publish(draft.subject, draft.body, { reply: draft.reply || undefined, headers: made(draft.headers) });
+  return noted(link, "publish", [draft.subject], link.publish(draft.subject, draft.body, { reply: draft.reply || undefined, headers: made(draft.headers) }));
 }
 
 /**
@@ -72,12 +73,12 @@ export function request(link, draft, { take, most = 0, timeout, quiet, signal })
   /** @type {Record<string, string[]>} */
   const lines = {};
   for (const [name, value] of draft.headers) (lines[name] ??= []).push(value);
-  return link.eachAnswer(draft.subject, draft.body, {
+  return noted(link, "ask", [draft.subject], link.eachAnswer(draft.subject, draft.body, {
     take: (answer) => {
       take(received(answer));
     },
     expected: most, timeout, quiet, headers: lines, signal,
-  });
+  }));
 }
 
 /** @param {HeaderLines} lines */

@@ -8,6 +8,7 @@ import { Sha256 } from "../data/sha256.js";
 import { withSettings } from "./buckets.js";
 import { CHUNK, documentOf, encodedName, factsOf, newId, padded, shownDigest } from "./object_facts.js";
 import { publishStored, purgeStream, readForward, storedMessage, streamInfo } from "./jetstream.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamInfo} StreamInfo */
@@ -92,7 +93,16 @@ export class Store {
    * @param {Blob} file
    * @param {{ signal: AbortSignal, progress: (done: number) => void, description?: string }} options
    */
-  async put(object, file, { signal, progress, description = "" }) {
+  put(object, file, options) {
+    return noted(this.link, "objectPut", [this.name, object], this.#put(object, file, options));
+  }
+
+  /**
+   * @param {string} object
+   * @param {Blob} file
+   * @param {{ signal: AbortSignal, progress: (done: number) => void, description?: string }} options
+   */
+  async #put(object, file, { signal, progress, description = "" }) {
     const before = await this.facts(object);
     const nuid = newId();
     const size = Math.min(CHUNK, this.link.server.max_payload - ROOM);
@@ -193,7 +203,12 @@ export class Store {
   }
 
   /** Remove an object; what says so stays. @param {string} object */
-  async remove(object) {
+  remove(object) {
+    return noted(this.link, "objectDelete", [this.name, object], this.#remove(object));
+  }
+
+  /** @param {string} object */
+  async #remove(object) {
     const facts = await this.facts(object);
     if (!facts || facts.isDeleted) throw new NoObject(object);
     await this.#writeFacts({ ...facts, isDeleted: true, size: 0, chunks: 0, digest: "" }, facts.sequence);
@@ -206,7 +221,15 @@ export class Store {
    * @param {ObjectFacts} facts
    * @param {{ name: string, description: string }} change
    */
-  async rename(facts, { name, description }) {
+  rename(facts, change) {
+    return noted(this.link, "objectRename", [this.name, facts.name, change.name], this.#rename(facts, change));
+  }
+
+  /**
+   * @param {ObjectFacts} facts
+   * @param {{ name: string, description: string }} change
+   */
+  async #rename(facts, { name, description }) {
     if (name === facts.name) return void (await this.#writeFacts({ ...facts, description }, facts.sequence));
     const there = await this.facts(name);
     if (there && !there.isDeleted) throw new Error(`There is an object “${name}” already.`);
@@ -221,7 +244,15 @@ export class Store {
    * @param {string} object
    * @param {{ bucket: string, name: string }} target
    */
-  async addLink(object, target) {
+  addLink(object, target) {
+    return noted(this.link, "objectLink", [this.name, object], this.#addLink(object, target));
+  }
+
+  /**
+   * @param {string} object
+   * @param {{ bucket: string, name: string }} target
+   */
+  async #addLink(object, target) {
     const there = await this.facts(object);
     if (there && !there.isDeleted) throw new Error(`There is an object “${object}” already.`);
     await this.#writeFacts({

@@ -4,6 +4,7 @@
 
 import { Refused } from "./errors.js";
 import { headerRows } from "./jetstream.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {{ subject: string, sequence: number, delivery: number, time: string, pending: number, headers: [string, string][], data: Uint8Array,
@@ -30,6 +31,7 @@ export async function pullOne(link, stream, name, { waitMs = 1_000, group } = {}
   if (code === 404 || code === 408) return null;
   if (code >= 400) throw new Refused(code, 0, message.headers?.description ?? "");
   const place = deliveryOf(message.reply ?? "");
+  void noted(link, "messageTake", [stream, name, String(place.sequence)], Promise.resolve());
   return { ...place, subject: message.subject, headers: headerRows(message.headers), data: message.data, reply: message.reply ?? "" };
 }
 
@@ -39,10 +41,19 @@ export async function pullOne(link, stream, name, { waitMs = 1_000, group } = {}
  *   and account before the stream
  */
 export function deliveryOf(reply) {
-  const tokens = reply.split(".");
-  const rest = tokens.slice(tokens.length > 9 ? 6 : 4);
+  const rest = reply.split(".").slice(isLong(reply) ? 6 : 4);
   const [delivery = 0, sequence = 0, , ns = 0, pending = 0] = rest.map(Number);
   return { delivery, sequence, time: new Date(ns / 1e6).toISOString(), pending };
+}
+
+/** Domain and account stand before the stream. @param {string} reply */
+function isLong(reply) {
+  return reply.split(".").length > 9;
+}
+
+/** Stream and consumer of a delivered message. @param {string} reply */
+function placeOf(reply) {
+  return reply.split(".").slice(isLong(reply) ? 4 : 2);
 }
 
 /**
@@ -55,5 +66,6 @@ export function deliveryOf(reply) {
  */
 export async function acknowledge(link, reply, what, { delayNs = 0 } = {}) {
   const words = { ack: "+ACK", nak: delayNs ? `-NAK ${JSON.stringify({ delay: delayNs })}` : "-NAK", term: "+TERM", progress: "+WPI" };
-  await link.ask(reply, words[what]);
+  const [stream, consumer] = placeOf(reply);
+  await noted(link, "messageAnswer", [stream, consumer, String(deliveryOf(reply).sequence), what], link.ask(reply, words[what]));
 }

@@ -6,6 +6,7 @@
 
 import { NobodyThere, Refused } from "./errors.js";
 import { everyServer, oneServer } from "./system.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @template T @typedef {import("./system.js").FromServer<T>} FromServer */
@@ -87,7 +88,7 @@ export function jetstreamOf(link, server, options = {}) {
  * @param {string} server
  */
 export async function reload(link, server) {
-  await oneServer(link, server, "RELOAD", undefined, { timeout: 30_000 });
+  await noted(link, "reload", [server], oneServer(link, server, "RELOAD", undefined, { timeout: 30_000 }));
 }
 
 /**

@@ -6,6 +6,7 @@
 
 import { Refused, StrangeAnswer, NoAnswer } from "./errors.js";
 import { readJson } from "./answers.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamConfig} StreamConfig */
@@ -32,7 +33,16 @@ const LAST_MS = 300_000;
  * @param {{ progress: (done: number, total: number) => void, signal: AbortSignal, consumers: boolean, most: number }} options
  * @returns {Promise<{ config: StreamConfig, state: StreamState, parts: Uint8Array[] } | null>} null: it was stopped
  */
-export async function takeSnapshot(link, stream, { progress, signal, consumers, most }) {
+export function takeSnapshot(link, stream, options) {
+  return noted(link, "streamBackup", [stream], readSnapshot(link, stream, options));
+}
+
+/**
+ * @param {Link} link
+ * @param {string} stream
+ * @param {{ progress: (done: number, total: number) => void, signal: AbortSignal, consumers: boolean, most: number }} options
+ */
+async function readSnapshot(link, stream, { progress, signal, consumers, most }) {
   const inbox = link.newInbox();
   const parts = /** @type {Uint8Array[]} */ ([]);
   let size = 0;
@@ -96,7 +106,19 @@ function broken(message) {
  * @param {{ progress: (done: number, total: number) => void, signal: AbortSignal }} options
  * @returns {Promise<StreamInfo | null>} null: it was stopped, and the server forgets what it has
  */
-export async function restoreSnapshot(link, config, state, data, { progress, signal }) {
+export function restoreSnapshot(link, config, state, data, options) {
+  return noted(link, "streamRestore", [config.name], sendSnapshot(link, config, state, data, options));
+}
+
+/**
+ * @param {Link} link
+ * @param {StreamConfig} config
+ * @param {StreamState} state
+ * @param {Blob} data
+ * @param {{ progress: (done: number, total: number) => void, signal: AbortSignal }} options
+ * @returns {Promise<StreamInfo | null>}
+ */
+async function sendSnapshot(link, config, state, data, { progress, signal }) {
   const { deliver_subject: subject } = /** @type {{ deliver_subject?: string }} */ (await link.askJson(`$JS.API.STREAM.RESTORE.${config.name}`, { config, state }));
   if (!subject) throw new StrangeAnswer("the server did not say where the snapshot is to be sent");
   const inbox = link.newInbox();

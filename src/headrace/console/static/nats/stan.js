@@ -5,6 +5,7 @@
  */
 
 import { Refused } from "./errors.js";
+import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StoredMessage} StoredMessage */
@@ -65,7 +66,7 @@ export async function ping(link, cluster) {
  * @returns {Promise<{ purged: number, channel: Channel }>}
  */
 export function purgeChannel(link, cluster, request) {
-  return link.askJson(adminSubject(cluster, "purge"), request, { timeout: 30_000 });
+  return noted(link, "channelPurge", [cluster, request.channel], link.askJson(adminSubject(cluster, "purge"), request, { timeout: 30_000 }));
 }
 
 /**
@@ -75,7 +76,7 @@ export function purgeChannel(link, cluster, request) {
  * @returns {Promise<{ deleted: boolean, messages: number, subscriptions: number }>}
  */
 export function deleteChannel(link, cluster, channel) {
-  return link.askJson(adminSubject(cluster, "delete"), { channel }, { timeout: 30_000 });
+  return noted(link, "channelDelete", [cluster, channel], link.askJson(adminSubject(cluster, "delete"), { channel }, { timeout: 30_000 }));
 }
 
 /**
@@ -87,7 +88,7 @@ export function deleteChannel(link, cluster, channel) {
  * @returns {Promise<{ stream: string, consumer: string, pending: number }>}
  */
 export function adoptDurable(link, cluster, request) {
-  return link.askJson(adminSubject(cluster, "adopt"), request, { timeout: 30_000 });
+  return noted(link, "durableAdopt", [cluster, request.channel, request.durable], link.askJson(adminSubject(cluster, "adopt"), request, { timeout: 30_000 }));
 }
 
 /**

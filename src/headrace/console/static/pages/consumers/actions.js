@@ -4,6 +4,7 @@ import { to } from "../../app.js";
 import { h } from "../../dom/element.js";
 import { asDate, count, readDurationNs } from "../../format.js";
 import { deleteConsumer, pauseConsumer, resetConsumer, unpinConsumer } from "../../nats/jetstream.js";
+import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/consumers.js";
 import { button, onCommandLine, shellWord } from "../../ui/blocks.js";
 import { openDanger, openForm } from "../../ui/dialog.js";
@@ -120,7 +121,7 @@ function openDelete(place, link, info, stream) {
     title: text.deleteTitle(name), name, verb: text.remove, doing: text.deleting(name), done: text.deleted(name),
     lost: [text.deleteLost, ...(undone ? [text.deletePending(count(undone))] : []), ...(stream.retention === "workqueue" ? [text.deleteWork] : [])],
     run: async () => {
-      await deleteConsumer(link, streamName, name);
+      await noted(link, "consumerDelete", [streamName, name], deleteConsumer(link, streamName, name));
       if (!place.signal.aborted) place.go(to("streams", [streamName, "consumers"]));
     },
   });

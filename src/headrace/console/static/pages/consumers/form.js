@@ -5,6 +5,7 @@ import { filtersOf } from "../../data/consumer_lag.js";
 import { h } from "../../dom/element.js";
 import { readDurationNs } from "../../format.js";
 import { createConsumer } from "../../nats/jetstream.js";
+import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/consumers.js";
 import { text as streamText } from "../../text/stream_forms.js";
 import { onCommandLine, shellWord } from "../../ui/blocks.js";
@@ -39,7 +40,7 @@ export function openCreateConsumer(place, link, stream, done) {
     fields: form.fields, verb: text.verbCreate, wide: true, signal: place.signal, isRight: form.isRight,
     note: onCommandLine(`headrace consumer add ${shellWord(stream.name)} worker --filter 'orders.eu.>' --max-deliver 5 --backoff 1s,10s,1m`),
     run: async () => {
-      const { name } = await createConsumer(link, stream.name, form.config(), "create");
+      const { name } = await noted(link, "consumerCreate", [stream.name, form.config().name ?? ""], createConsumer(link, stream.name, form.config(), "create"));
       say(text.made(name));
       done();
       place.go(to("consumers", [stream.name, name]));
@@ -64,7 +65,7 @@ export function openEditConsumer(place, link, info, done) {
       queueMicrotask(() => openChanges(text.changesTitle(name), {
         before: info.config, after: "name" in info.config ? config : without(config, "name"), verb: text.verbApply, signal: place.signal,
         run: async () => {
-          await createConsumer(link, stream, config, "update");
+          await noted(link, "consumerUpdate", [stream, name], createConsumer(link, stream, config, "update"));
           say(text.changed(name));
           done();
         },

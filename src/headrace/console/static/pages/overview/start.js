@@ -2,6 +2,7 @@
 
 import { foreign, h, replace } from "../../dom/element.js";
 import { duration } from "../../format.js";
+import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/overview.js";
 import { button, card, commandLine, status } from "../../ui/blocks.js";
 import { failure } from "../../ui/empty.js";
@@ -40,7 +41,7 @@ async function greet(link, result, signal) {
       stop();
       replace(result, status("good", foreign(text.arrived(message.subject, decode(message.data), duration((performance.now() - began) / 1000)))));
     }, { signal, failed: (error) => replace(result, failure(error)) });
-    await link.publish(SUBJECT, PAYLOAD);
+    await noted(link, "publish", [SUBJECT], link.publish(SUBJECT, PAYLOAD));
   } catch (error) {
     replace(result, failure(error));
   }

@@ -4,6 +4,7 @@ import { schemaFor, schemasOf } from "../../data/schema.js";
 import { h } from "../../dom/element.js";
 import { count } from "../../format.js";
 import { publishStored } from "../../nats/jetstream.js";
+import { noted } from "../../nats/own_actions.js";
 import { readHeaders } from "../../nats/messages.js";
 import { covers, isSubject } from "../../nats/subjects.js";
 import { text } from "../../text/stream_messages.js";
@@ -47,7 +48,8 @@ export function openPublish(link, info, { message, done }) {
     run: async () => {
       const lines = headerLines(headers.value()) ?? [];
       if (id.value().trim()) lines.push(["Nats-Msg-Id", id.value().trim()]);
-      const answer = await publishStored(link, subject.value().trim(), payload.value(), lines);
+      const to = subject.value().trim();
+      const answer = await noted(link, "publish", [to], publishStored(link, to, payload.value(), lines));
       say(answer.duplicate ? text.duplicate(count(answer.seq)) : text.published(count(answer.seq)));
       done();
     },

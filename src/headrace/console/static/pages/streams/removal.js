@@ -3,6 +3,7 @@
 import { foreign, h } from "../../dom/element.js";
 import { bytes, count } from "../../format.js";
 import { deleteStream, purgeStream, streamInfo, updateStream } from "../../nats/jetstream.js";
+import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/stream_forms.js";
 import { onCommandLine, shellWord } from "../../ui/blocks.js";
 import { openDanger, openForm } from "../../ui/dialog.js";
@@ -73,7 +74,7 @@ function askPurge(place, link, name, options, matching, done) {
   openDanger({
     title: text.purgeTitle(name), lost: [foreign(text.purgeLost(count(matching), filter)), what], name, verb: text.purge, doing: text.purging(name), done: text.purged(name),
     signal: place.signal,
-    run: async () => { await purgeStream(link, name, options); done(); },
+    run: async () => { await noted(link, "streamPurge", [name], purgeStream(link, name, options)); done(); },
   });
 }
 
