@@ -31,7 +31,9 @@ export function show({ host, app, signal }) {
 
   const note = app.operator ? null : text.ofAccount(app.account?.who.account || "$G");
   replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element);
-  most.element.append(new LastAlerts(app, signal).element);
+  const alerts = new LastAlerts(app, signal).element;
+  alerts.classList.toggle("whole", !app.operator); // else it stands beside the connections
+  most.element.append(alerts);
 
   const draw = () => {
     replace(problem);

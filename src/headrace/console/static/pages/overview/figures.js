@@ -1,8 +1,9 @@
 /** Six figures with a line of the last ten minutes each. */
 
-import { replace } from "../../dom/element.js";
+import { h, replace } from "../../dom/element.js";
 import { brief, byteRate, bytes, rate } from "../../format.js";
 import { FIGURES } from "../../data/watch.js";
+import { text as common } from "../../text/common.js";
 import { text } from "../../text/overview.js";
 import { figure, figures } from "../../ui/blocks.js";
 import { sparkline } from "../../ui/chart.js";
@@ -24,7 +25,7 @@ export function drawFigures(place, app) {
     figures(
       ...FIGURES.map((name, column) =>
         figure(text.figures[/** @type {keyof typeof text.figures} */ (name)], SHOWN[name](series.last(name)), {
-          note: name === "storage" ? storageNote(app) : text.peak(SHOWN[name](peak(columns[column]))),
+          note: name === "storage" ? storageNote(app) : h("span", { title: text.peakHint }, text.peak(SHOWN[name](peak(columns[column])))),
           below: sparkline(columns[column]),
         }),
       ),
@@ -42,7 +43,7 @@ function peak(values) {
 function storageNote(app) {
   if (!app.operator) {
     const limit = app.watch.jetstream?.limits.max_storage;
-    return limit === undefined ? text.noJetStream : limit > 0 ? text.ofLimit(bytes(limit)) : text.noLimit;
+    return limit === undefined ? text.noJetStream : limit > 0 ? text.ofLimit(bytes(limit)) : common.unlimited;
   }
   const limits = app.watch.byName.map((one) => one.stats.jetstream?.config?.max_storage ?? 0);
   const sum = limits.reduce((total, limit) => total + limit, 0);

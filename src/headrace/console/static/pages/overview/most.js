@@ -22,6 +22,7 @@ export class Most {
    */
   constructor(app, signal) {
     this.#isOperator = Boolean(app.operator);
+    this.#account = app.account?.who.account ?? null;
     this.element = h(
       "div",
       { class: "grid" },
@@ -42,6 +43,8 @@ export class Most {
   }
 
   #isOperator;
+  /** The account whose pages can be opened. @type {string | null} */
+  #account;
   #consumers = shortTable(text.consumersByLag);
   #streams = shortTable(text.streamsByGrowth);
   #connections = shortTable(text.connectionsByPending);
@@ -66,10 +69,11 @@ export class Most {
     return replace(
       this.#consumers,
       table(
-        [text.consumer, text.stream, text.lag, text.unacked],
+        [text.consumer, text.stream, this.#isOperator ? text.account : null, text.lag, text.unacked],
         rows.map((one) => [
-          this.#link(to("consumers", [one.stream, one.name]), one.name),
-          this.#isOperator ? foreign(`${one.account} · ${one.stream}`) : foreign(one.stream),
+          this.#link(one.account, to("consumers", [one.stream, one.name]), one.name),
+          this.#link(one.account, to("streams", [one.stream]), one.stream),
+          this.#isOperator ? foreign(one.account) : null,
           brief(one.unprocessed),
           brief(one.unacked),
         ]),
@@ -89,7 +93,7 @@ export class Most {
       this.#streams,
       table(
         [text.stream, this.#isOperator ? text.account : null, text.growth, text.size],
-        rows.map((one) => [this.#link(to("streams", [one.stream]), one.stream), this.#isOperator ? foreign(one.account) : null, byteRate(one.growth), bytes(one.bytes)]),
+        rows.map((one) => [this.#link(one.account, to("streams", [one.stream]), one.stream), this.#isOperator ? foreign(one.account) : null, byteRate(one.growth), bytes(one.bytes)]),
       ),
     );
   }
@@ -108,12 +112,13 @@ export class Most {
   }
 
   /**
-   * A link to what an account has; an operator alone cannot open it.
+   * A link to what an account has; of an account without a login the name alone.
+   * @param {string} account
    * @param {string} href
    * @param {string} name
    */
-  #link(href, name) {
-    return this.#isOperator ? foreign(name) : h("a", { href }, foreign(name));
+  #link(account, href, name) {
+    return account === this.#account ? h("a", { href }, foreign(name)) : foreign(name);
   }
 }
 
