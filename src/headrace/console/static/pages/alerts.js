@@ -25,6 +25,7 @@ export async function show({ host, query, app, signal, go }) {
   sound.follow(alerts);
   const chosen = query.get("kind") ?? "all";
   const findings = h("div");
+  const counted = h("span", { class: "muted" });
   const notes = h("div", { class: "stack" });
   const listen = button(sound.isOn ? text.soundOn : text.soundOff, () => switchSound(listen), { kind: "quiet small" });
   listen.setAttribute("aria-pressed", String(sound.isOn));
@@ -36,7 +37,7 @@ export async function show({ host, query, app, signal, go }) {
       sub: text.sub(clockTime(alerts.since)),
       actions: [listen, button(text.clear, () => { alerts.clear(); say(text.cleared); }, { kind: "small" })],
     }),
-    card(text.findings, {}, findings),
+    card(text.findings, { flush: true, actions: [counted] }, findings),
     card(text.events, { flush: true }, h("div", { class: "alert-kinds" }, choice(text.filterLabel, kinds, chosen, (kind) => go(to("alerts", [], { kind: kind === "all" ? "" : kind })))), table.element),
     notes,
     onCommandLine(...commands(app)),
@@ -45,7 +46,11 @@ export async function show({ host, query, app, signal, go }) {
   let diagnosis = { findings: [], unseen: 0 };
   /** @type {unknown} */
   let problem = null;
-  const drawFindings = () => replace(findings, findingLines(app, [...alerts.findings, ...diagnosis.findings], diagnosis.unseen, problem));
+  const drawFindings = () => {
+    const all = [...alerts.findings, ...diagnosis.findings];
+    replace(counted, countedFindings(all));
+    replace(findings, findingLines(app, all, diagnosis.unseen, problem));
+  };
   followFindings(app, {
     signal,
     show: (answer) => { [diagnosis, problem] = [answer, null]; drawFindings(); },
@@ -113,11 +118,11 @@ function isOfKind({ told }, chosen) {
  * @param {unknown} problem why they could not be looked for
  */
 function findingLines(app, findings, unseen, problem) {
-  const nothing = h("div", { class: "row" }, status("good", text.nothingFound), h("span", { class: "muted" }, app.operator ? text.noFindings : text.noFindingsAccount));
+  const nothing = h("div", { class: "row inset" }, status("good", text.nothingFound), h("span", { class: "muted" }, app.operator ? text.noFindings : text.noFindingsAccount));
   return [
-    findings.length ? [h("p", { class: "muted" }, countedFindings(findings)), findingList(findings, { leads: (symptom) => !symptom.account || symptom.account === app.account?.who.account })] : problem === null && nothing,
-    unseen > 0 && h("p", { class: "muted small" }, text.unseen(count(unseen))),
-    problem !== null && h("div", { class: "stack" }, h("p", { class: "muted" }, text.notLooked), failure(problem)),
+    findings.length ? findingList(findings, { leads: (symptom) => !symptom.account || symptom.account === app.account?.who.account }) : problem === null && nothing,
+    unseen > 0 && h("p", { class: "muted small inset" }, text.unseen(count(unseen))),
+    problem !== null && h("div", {}, h("p", { class: "muted inset" }, text.notLooked), failure(problem)),
   ].flat();
 }
 
