@@ -86,8 +86,8 @@ function rated(topology, rates) {
 function summary({ nodes, edges }) {
   const silent = nodes.filter((node) => !node.isAnswering).length;
   const broken = edges.filter((edge) => edge.state === "broken").length;
-  const clusters = new Set(nodes.map((node) => node.cluster)).size;
-  return [status(silent ? "bad" : broken ? "warn" : "good", text.summary(nodes.length, clusters, broken)), silent ? ` ${text.silentServers(silent)}` : ""];
+  const clusters = new Set(nodes.map((node) => node.cluster).filter(Boolean)).size;
+  return [status(silent ? "bad" : broken ? "warn" : "good", text.summary(nodes.length, clusters, edges.length, broken)), silent ? ` ${text.silentServers(silent)}` : ""];
 }
 
 /** @returns {import("../ui/table.js").TableOptions<RatedEdge>} */

@@ -4,7 +4,7 @@ export const text = {
   sub: "Clusters are boxes, servers are discs with their number of clients, leaf nodes are diamonds. A server leads to its page.",
   card: "Drawn",
   table: "The same as a table",
-  drawing: (/** @type {number} */ servers, /** @type {number} */ links) => `A map of ${servers} servers and ${links} links. The table below says the same.`,
+  drawing: (/** @type {number} */ servers, /** @type {number} */ links) => `A map of ${servers === 1 ? "1 server" : `${servers} servers`} and ${links === 1 ? "1 link" : `${links} links`}. The table below says the same.`,
   noCluster: "without a cluster",
   noServerAnswers: "no server of it answers",
   clients: (/** @type {number} */ count) => (count === 1 ? "1 client" : `${count} clients`),
@@ -23,7 +23,7 @@ export const text = {
   columns: { kind: "Link", from: "From", to: "To", state: "State", rtt: "RTT", msgs: "Messages", bytes: "Bytes", connections: "Connections", pending: "Pending", note: "Account" },
   alone: "This server is alone.",
   aloneNext: "A cluster { } block joins it with others, gateways join clusters, and leafnodes join servers elsewhere.",
-  summary: (/** @type {number} */ servers, /** @type {number} */ clusters, /** @type {number} */ broken) =>
-    `${servers === 1 ? "1 server" : `${servers} servers`} in ${clusters === 1 ? "1 cluster" : `${clusters} clusters`}. ${broken === 0 ? "All links are up." : broken === 1 ? "1 link is broken." : `${broken} links are broken.`}`,
+  summary: (/** @type {number} */ servers, /** @type {number} */ clusters, /** @type {number} */ links, /** @type {number} */ broken) =>
+    `${servers === 1 ? "1 server" : `${servers} servers`}${clusters === 0 ? "" : ` in ${clusters === 1 ? "1 cluster" : `${clusters} clusters`}`}. ${links === 0 ? "There are no links." : broken === 0 ? "All links are up." : broken === 1 ? "1 link is broken." : `${broken} links are broken.`}`,
   silentServers: (/** @type {number} */ count) => (count === 1 ? "1 server does not answer." : `${count} servers do not answer.`),
 };
