@@ -24,7 +24,7 @@ export function pageHead(title, { sub, actions = [], crumb } = {}) {
     h(
       "div",
       { class: "titles" },
-      crumb && h("a", { class: "crumb row", href: crumb.href }, icon("back", 12), crumb.label),
+      crumb && h("a", { class: "crumb row", href: crumb.href }, icon("back", 12), foreign(crumb.label)),
       h("h1", {}, title),
       sub && h("p", { class: "sub" }, sub),
     ),

@@ -31,7 +31,7 @@ export function openDialog(title, { class: name = "", closed, signal }, ...body)
     h(
       "div",
       { class: "inner" },
-      h("header", {}, h("h2", { id: `dialog-${made}` }, title), h("button", { class: "button quiet square", type: "button", "aria-label": text.close, onclick: () => dialog.close() }, icon("close"))),
+      h("header", {}, h("h2", { id: `dialog-${made}` }, typeof title === "string" ? visible(title) : title), h("button", { class: "button quiet square", type: "button", "aria-label": text.close, onclick: () => dialog.close() }, icon("close"))),
       ...body,
     ),
   );
