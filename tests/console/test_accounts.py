@@ -29,7 +29,7 @@ def test_operator_sees_accounts_with_their_figures_and_opens_one(any_console: Co
     row(page, "APP").get_by_role("link").click()
     expect(page.get_by_role("heading", name="APP")).to_be_visible()
     expect(page.locator(".figure", has_text="Subscriptions").locator(".value")).not_to_have_text("–")
-    expect(page.get_by_text("of unlimited").first).to_be_visible()
+    expect(page.get_by_text("0 B, no limit").first).to_be_visible()
     page.go_back()
     expect(row(page, "PLAIN")).to_be_visible()
 

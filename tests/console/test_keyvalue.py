@@ -34,12 +34,12 @@ def test_key_is_made_changed_compared_brought_back_and_removed(any_console: Cons
     page.get_by_role("button", name="New bucket").first.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("no such name")
-    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("button", name="Make the bucket").click()
     expect(dialog.get_by_text("letters, digits, - and _ only")).to_be_visible()
     dialog.get_by_label("Name").fill("round")
     dialog.get_by_label("Revisions kept of a key").fill("5")
     dialog.get_by_label("Keys may have a time of their own").fill("1h")
-    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("button", name="Make the bucket").click()
     expect(page.get_by_text("This bucket has no keys yet.")).to_be_visible()
 
     page.get_by_role("button", name="New key").first.click()
@@ -76,6 +76,7 @@ def test_key_is_made_changed_compared_brought_back_and_removed(any_console: Cons
 
     danger(page, "Delete", "shop.colour")
     expect(page.get_by_text("This key was removed.")).to_be_visible()
+    page.get_by_role("button", name="More", exact=True).click()
     danger(page, "Delete the bucket", "round")
     expect(page).to_have_url(f"{any_console.url}#/keyvalue")
 
@@ -185,6 +186,7 @@ def test_viewer_sees_keys_and_history_and_may_change_nothing(console: Console, a
     page = console.open("#/keyvalue/viewed/k", account="viewer")
     expect(page.get_by_text("Your user may not watch this bucket.")).to_be_visible()
     expect(page.locator("pre.code")).to_have_text("two")
+    page.get_by_role("button", name="More", exact=True).click()
     for name, right in (
         ("New key", "$KV.viewed.>"),
         ("Edit the bucket", "$JS.API.STREAM.UPDATE.KV_viewed"),
@@ -206,7 +208,7 @@ def test_read_only_console_offers_nothing_that_changes(console: Console, api: Je
     page.goto(f"{console.url}#/keyvalue/curtain/k")
     page.reload()
     expect(page.locator("pre.code")).to_have_text("v")
-    for name in ("New key", "Edit", "Delete", "Purge", "Edit the bucket", "Delete the bucket"):
+    for name in ("New key", "Edit", "Delete", "Purge", "More"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
 
 
@@ -266,6 +268,7 @@ def test_key_that_is_there_is_not_overwritten_by_a_new_one(console: Console, api
 def test_bucket_is_changed_after_its_difference_was_seen(console: Console, api: JetStreamApi) -> None:
     KeyValueBucket.create(api, "edited", description="before")
     page = console.open("#/keyvalue/edited", account="app")
+    page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("button", name="Edit the bucket").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("Nothing is changed.")).to_be_visible()

@@ -183,9 +183,9 @@ def test_purge_keeps_what_it_should_and_can_be_taken_back(streaming: Console) ->
 
 def test_removed_channel_is_left(streaming: Console) -> None:
     page = opened(streaming, "removed", clock=True)
-    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Delete").click()
     expect(page.get_by_text("5 messages", exact=False).first).to_be_visible()
-    confirm(page, "removed", "Remove")
+    confirm(page, "removed", "Delete")
     later(page)
     expect(page).to_have_url(re.compile(f"#/streaming/{CLUSTER}$"))
     expect(rows(page).filter(has_text="browsed")).to_be_visible()
@@ -212,7 +212,7 @@ def test_durable_goes_over_to_jetstream(streaming: Console) -> None:
 def test_user_who_may_only_look_finds_actions_greyed_out(streaming: Console) -> None:
     page = streaming.open(f"#/streaming/{CLUSTER}/browsed", account="viewer")
     expect(figure(page, "Messages")).to_have_text("120")
-    for name in ("Purge", "Remove"):
+    for name in ("Purge", "Delete"):
         action = page.get_by_role("button", name=name)
         expect(action).to_be_disabled()
         expect(action).to_have_attribute("title", re.compile("may not publish to _STAN.admin"))

@@ -39,7 +39,7 @@ export const text = {
     created: "Created", deadLetters: "Dead letters", pinned: "Pinned client", groups: "Priority groups", leader: "Leader", perSubject: "Unacked of a subject at most",
   },
   stream: (/** @type {string} */ sequence) => `message ${sequence} of the stream`,
-  nothingYet: "nothing yet",
+  nothingYet: "nothing yet", notTheFirst: "the first message is not, later ones are",
   bound: "somebody listens", notBound: "nobody listens",
   deadIn: (/** @type {string} */ stream) => `kept in ${stream}`,
   deadNowhere: "no stream keeps them: they are lost unless somebody listens",
@@ -48,7 +48,7 @@ export const text = {
     description: "Description", deliver: "Begins at", ack: "Acknowledged", wait: "Delivered again after", maxDeliver: "Delivered at most", backoff: "Waits", maxPending: "Unacked at most", replay: "Replay",
     inactive: "Goes when unused for", maxWaiting: "Waiting pulls at most", target: "Pushes to", group: "Queue group", rateLimit: "Bits a second at most", headersOnly: "Headers only", replicas: "Replicas", policy: "Priority policy", memory: "State in memory",
   },
-  unlimited: "no limit", asStream: "as its stream", yes: "yes",
+  asStream: "as its stream", yes: "yes",
   // peek
   peekTitle: (/** @type {string} */ name) => `Peek at ${name}`,
   peekNote: "Stored messages that the consumer has not done, read beside it: nothing is delivered, taken or counted.",

@@ -30,5 +30,5 @@ export const text = {
   oldSecret: "The operator’s login in this address is from an earlier run of the server. The server prints a new address when it starts.",
   noStart: "The console could not start.",
   insecure: "This page came without TLS. What you type can be read on the way.",
-  both: "Operators can sign in there too, later: the two logins are independent.",
+  both: "The other login, of an account or of an operator, can follow later: both stay apart.",
 };

@@ -28,7 +28,7 @@ export const text = {
   wildcard: "Its subject has wildcards: put a subject in their place.",
   ping: "Ping",
   silent: "no answer",
-  figures: { instances: "Instances", requests: "Requests", rate: "Requests by the second", errors: "Errors", mean: "Mean time" },
+  figures: { instances: "Instances", requests: "Requests", rate: "Requests a second", errors: "Errors", mean: "Mean time" },
   ofRequests: (/** @type {string} */ share) => `${share} of the requests`,
   metadata: "Metadata",
 };

@@ -15,7 +15,7 @@ export const text = {
   name: "Name", nameWrong: "A name without spaces, dots, slashes, * and > is needed.",
   description: "Description",
   subjects: "Subjects", subjectsHint: "What it stores; one a line. Empty: its name.", subjectsWrong: (/** @type {string} */ subject) => `“${subject}” is no subject.`,
-  storage: "Stored in", storages: /** @type {[string, string][]} */ ([["file", "files"], ["memory", "memory: gone when the server ends"]]),
+  storage: "Stored", storages: /** @type {[string, string][]} */ ([["file", "on disk"], ["memory", "in memory: gone when the server ends"]]),
   retention: "Messages stay", retentions: /** @type {[string, string][]} */ ([["limits", "until a limit is reached"], ["interest", "until all consumers have them"], ["workqueue", "until one consumer has them (work queue)"]]),
   maxAge: "For at most", maxAgeHint: "30s, 12h, 7d; empty: for ever",
   maxBytes: "Bytes at most", maxBytesHint: "500MB, 10GB; empty: no limit",

@@ -119,7 +119,7 @@ function tierFacts(tier) {
  * @param {number} most
  */
 function use(used, most) {
-  return most > 0 ? meter(used, most, text.of(bytes(used), bytes(most))) : text.of(bytes(used), common.unlimited);
+  return most > 0 ? meter(used, most, text.of(bytes(used), bytes(most))) : common.usedUnlimited(bytes(used));
 }
 
 /** @param {Account} account */

@@ -3,6 +3,7 @@
 import { filtersOf } from "../../data/consumer_lag.js";
 import { foreign } from "../../dom/element.js";
 import { count, durationNs } from "../../format.js";
+import { text as common } from "../../text/common.js";
 import { text } from "../../text/consumers.js";
 import { facts } from "../../ui/blocks.js";
 
@@ -10,7 +11,7 @@ import { facts } from "../../ui/blocks.js";
 export function configurationFacts(config) {
   const names = text.config;
   const word = (/** @type {[string, string][]} */ words, /** @type {string | undefined} */ key) => words.find(([one]) => one === key)?.[1] ?? key ?? "–";
-  const most = (/** @type {number | undefined} */ value) => (value !== undefined && value > 0 ? count(value) : text.unlimited);
+  const most = (/** @type {number | undefined} */ value) => (value !== undefined && value > 0 ? count(value) : common.unlimited);
   const start = config.opt_start_seq ?? config.opt_start_time;
   const isAcked = config.ack_policy !== "none";
   return facts([

@@ -143,7 +143,7 @@ function stateFacts(info, deadStream) {
   const groups = /** @type {{ group: string, pinned_client_id?: string, pinned_ts?: string }[]} */ (info.priority_groups ?? []);
   return facts([
     [names.delivered, at(info.delivered.stream_seq)],
-    [names.acked, at(info.ack_floor.stream_seq)],
+    [names.acked, info.ack_floor.stream_seq || !info.ack_floor.last_active ? at(info.ack_floor.stream_seq) : text.notTheFirst],
     [names.lastDelivery, ago(info.delivered.last_active)],
     [names.lastAck, ago(info.ack_floor.last_active)],
     [names.paused, info.paused ? h("span", {}, when(config.pause_until), " (", duration(Math.round((info.pause_remaining ?? 0) / 1e9)), ")") : undefined],

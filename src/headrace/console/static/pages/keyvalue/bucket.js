@@ -13,6 +13,7 @@ import { text } from "../../text/keyvalue.js";
 import { button, figure, figures, onCommandLine, pageHead } from "../../ui/blocks.js";
 import { openDanger } from "../../ui/dialog.js";
 import { failure } from "../../ui/empty.js";
+import { menu } from "../../ui/menu.js";
 import { whyNot } from "../../ui/rights.js";
 import { openEditBucket } from "../buckets/form.js";
 import { openNewKey } from "./key_form.js";
@@ -82,8 +83,10 @@ class BucketPage {
     const { link, config, written } = this.#bucket;
     return [
       button(text.newKey, () => this.#newKey(), { icon: "plus", kind: "main", disabled: whyNot(link, `${written}>`) }),
-      button(text.editBucket, () => this.#edit(), { icon: "edit", disabled: whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`) }),
-      button(text.deleteBucket, () => this.#delete(), { icon: "trash", kind: "danger", disabled: whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
+      menu(common.moreActions, () => [
+        button(text.editBucket, () => this.#edit(), { disabled: whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`) }),
+        button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
+      ], { icon: "more", kind: "" }),
     ];
   }
 
@@ -175,7 +178,7 @@ class BucketPage {
   #delete() {
     const { link, name, config, info } = this.#bucket;
     openDanger({
-      title: text.deleteBucket,
+      title: text.deleteBucketTitle,
       lost: text.deleteBucketLost(count(info.state.num_subjects), bytes(info.state.bytes)),
       name,
       verb: text.deleteBucket,

@@ -105,7 +105,7 @@ class StorePage {
       this.#actions,
       button(text.upload, () => this.#uploads.choose(), { icon: "upload", kind: "main", disabled: reason }),
       button(text.addLink, () => openLink(this.#store, { signal: this.#place.signal, done: (name) => this.open(name, true) }), { icon: "connections", disabled: reason }),
-      menu(text.bucket, () => [
+      menu(common.moreActions, () => [
         button(text.editBucket, () => this.#edit(), { disabled: update }),
         button(text.seal, () => this.#seal(), { disabled: update }),
         button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
@@ -203,7 +203,7 @@ class StorePage {
   #delete() {
     const { link, name, config, info } = this.#store;
     openDanger({
-      title: text.deleteBucket, lost: text.deleteBucketLost(bytes(info.state.bytes)), name, verb: text.deleteBucket, doing: text.deletingBucket(name),
+      title: text.deleteBucketTitle, lost: text.deleteBucketLost(bytes(info.state.bytes)), name, verb: text.deleteBucket, doing: text.deletingBucket(name),
       done: text.bucketDeleted(name), signal: this.#place.signal,
       run: async () => {
         await deleteStream(link, config.name);

@@ -38,7 +38,7 @@ function isAlone(data) {
 /** @param {Jsz} data */
 function use(data) {
   const { config } = data;
-  const share = (/** @type {number} */ used, /** @type {number} */ most) => (most > 0 ? meter(used, most, text.of(bytes(used), bytes(most))) : text.of(bytes(used), common.unlimited));
+  const share = (/** @type {number} */ used, /** @type {number} */ most) => (most > 0 ? meter(used, most, text.of(bytes(used), bytes(most))) : common.usedUnlimited(bytes(used)));
   const promised = (/** @type {number | undefined} */ reserved) => (reserved && limit(reserved) > 0 ? bytes(reserved) : null);
   return facts([
     [words.storage, share(data.storage, config?.max_storage ?? 0)],

@@ -3,6 +3,7 @@
 import { schemasOf } from "../../data/schema.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count, durationNs } from "../../format.js";
+import { text as common } from "../../text/common.js";
 import { text } from "../../text/streams.js";
 import { text as names } from "../../text/stream_forms.js";
 import { button, card, copy, facts, onCommandLine, shellWord, status } from "../../ui/blocks.js";
@@ -51,7 +52,7 @@ function settings(config) {
 
 /** @param {StreamConfig} config */
 function limits(config) {
-  const most = (/** @type {number | undefined} */ value, /** @type {(value: number) => string} */ shown) => (value !== undefined && value > 0 ? shown(value) : text.noLimit);
+  const most = (/** @type {number | undefined} */ value, /** @type {(value: number) => string} */ shown) => (value !== undefined && value > 0 ? shown(value) : common.unlimited);
   return card(text.limits, {}, facts([
     [names.maxAge, config.max_age ? durationNs(config.max_age) : text.forever],
     [names.maxBytes, most(config.max_bytes, bytes)],
@@ -70,7 +71,7 @@ function rules(config) {
     [names.ttl, said(config.allow_msg_ttl)],
     [names.denyDelete, said(config.deny_delete)],
     [names.denyPurge, said(config.deny_purge)],
-    [text.kinds.sealed, said(config.sealed)],
+    [text.sealed, said(config.sealed)],
   ]));
 }
 

@@ -5,6 +5,7 @@ import { Rates, Series } from "../../data/series.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { age, bytes, count, duration, durationNs, percent, rate, utc } from "../../format.js";
 import { text as common } from "../../text/common.js";
+import { text as forms } from "../../text/stream_forms.js";
 import { text } from "../../text/streams.js";
 import { card, facts, figure, figures, meter, onCommandLine, shellWord, status, when } from "../../ui/blocks.js";
 import { Chart } from "../../ui/chart.js";
@@ -62,8 +63,8 @@ function topFigures({ config, state }, perSecond) {
   const limit = config.max_bytes ?? -1;
   const address = (/** @type {string} */ part) => to("streams", [config.name, part]);
   return figures(
-    figure(names.messages, h("a", { href: address("messages") }, count(messages)), most > 0 ? { below: meter(messages, most, percent(messages / most)), note: text.of(count(most)) } : { note: text.noLimit }),
-    figure(names.size, bytes(size), limit > 0 ? { below: meter(size, limit, percent(size / limit)), note: text.of(bytes(limit)) } : { note: text.noLimit }),
+    figure(names.messages, h("a", { href: address("messages") }, count(messages)), most > 0 ? { below: meter(messages, most, percent(messages / most)), note: text.of(count(most)) } : { note: common.unlimited }),
+    figure(names.size, bytes(size), limit > 0 ? { below: meter(size, limit, percent(size / limit)), note: text.of(bytes(limit)) } : { note: common.unlimited }),
     figure(names.rate, rate(perSecond), { note: perSecond === null ? text.waiting : text.rateLine }),
     figure(names.subjects, count(state.num_subjects ?? 0)),
     figure(names.consumers, h("a", { href: address("consumers") }, count(state.consumer_count))),
@@ -81,7 +82,7 @@ function stateFacts(info) {
     [names.last, state.messages ? when(state.last_ts) : undefined],
     [names.deleted, state.num_deleted ? count(state.num_deleted) : undefined],
     [names.retention, config.max_age ? durationNs(config.max_age) : text.forever],
-    [names.storage, config.storage],
+    [names.storage, forms.storages.find(([kind]) => kind === config.storage)?.[1] ?? config.storage],
     [names.replicas, config.num_replicas && config.num_replicas > 1 ? count(config.num_replicas) : undefined],
     [names.domain, info.domain ? foreign(info.domain) : undefined],
     [names.created, when(info.created)],
