@@ -481,21 +481,29 @@ class BucketBacklog:
                     return
                 segment = self._segments[0]
             if not self._is_kept(segment):
-                self._close(segment)
+                with self._lock:
+                    self._close(segment)
                 with contextlib.suppress(FileNotFoundError):
                     self._files.unlink(segment.path)
             with self._lock:
                 self._segments.popleft()
 
     def _is_kept(self, segment: BacklogSegment) -> bool:
-        """Have the file of a segment be a spare, if there can be one more. Raises: OSError."""
-        if not segment.is_sound or segment.handle < 0:
-            return False
-        segment.is_sound = False  # one that cannot be renamed durably is removed the next time
-        if not self._spares.keep(segment.path, segment.handle, max(segment.size, segment.room)):
-            return False
-        segment.handle = -1
-        return True
+        """Have the file of a segment be a spare, if there can be one more. Raises: OSError; then its handle
+        is closed, and the next call removes it.
+        """
+        with self._lock:
+            if not segment.is_sound or segment.handle < 0:
+                return False
+            handle, segment.handle = segment.handle, -1  # `close`, on another thread, is not to close it, too
+            segment.is_sound = False
+        is_kept = False
+        try:
+            is_kept = self._spares.keep(segment.path, handle, max(segment.size, segment.room))
+        finally:
+            if not is_kept:
+                self._files.close(handle)
+        return is_kept
 
     def remove(self) -> None:
         """Remove all segments, once the bucket has everything and nothing more comes. Raises: OSError."""
@@ -504,8 +512,8 @@ class BucketBacklog:
             with self._lock:
                 self._active = None
                 self._reached = self._end
+            self._spares.remove()  # from now on none is made
             self.remove_reached()
-            self._spares.remove()
             self._files.fsync_dir(self._folder)
 
     # ---- how much it is ---------------------------------------------------------------------------

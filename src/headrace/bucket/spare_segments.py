@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST: Final = 2
 """Files that are kept at most."""
+LARGEST: Final = 32 << 20
+"""Bytes of a file that is kept at most: what waited for a slow disk is in one segment, and may be many."""
 PREFIX: Final = "spare-"
 """The beginning of their names: those of segments are numbers."""
 
@@ -51,13 +53,14 @@ class SpareSegments:
                 self._files.unlink(self._folder / name)
 
     def keep(self, path: Path, handle: int, size: int) -> bool:
-        """Take the file of a segment over, durably under another name; False: there are enough.
+        """Take the file of a segment over, durably under another name; False: there are enough, or it is
+        too large.
 
         `handle`: open for writing. `size`: bytes that were written. Raises: OSError; then the handle is still
         the caller's, and the file may have either name.
         """
         with self._lock:
-            if self._is_closed or len(self._kept) >= MOST:
+            if self._is_closed or len(self._kept) >= MOST or size > LARGEST:
                 return False
             self._made += 1
             spare = _Spare(self._folder / f"{PREFIX}{self._made}", handle, size)
@@ -75,7 +78,7 @@ class SpareSegments:
         """Make a segment of a spare: `head` is in it before it has its name, both durably.
 
         Returns its handle and the bytes that are there to be written over; None: there is no spare. Raises:
-        OSError; the spare is lost then.
+        OSError; the spare is removed then.
         """
         with self._lock:
             if not self._kept:
@@ -87,6 +90,9 @@ class SpareSegments:
             self._files.rename(spare.path, path)
             self._files.fsync_dir(self._folder)
         except OSError:
+            for each in (path, spare.path):  # it may have either name
+                with contextlib.suppress(OSError):
+                    self._files.unlink(each)
             self._files.close(spare.handle)
             raise
         return spare.handle, spare.size
