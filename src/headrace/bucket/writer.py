@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.bucket.budget import PutBudget, PutPace, PutsBeside
@@ -410,6 +411,13 @@ class WalWriter:
         self._budget.spend(now)
         self._puts.append(put)
         put.task = self._loop.create_task(self._send(put))
+        put.task.add_done_callback(partial(self._note_end, number))
+
+    def _note_end(self, number: int, task: asyncio.Task[None]) -> None:
+        """Give up where a put ended by a mistake in this program: nothing behind it can be committed."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "a put ended", "exception": error})
+            self._lose(BucketError(f"object {number} of shard {self._keys.shard} cannot be put: {error!r}"))
 
     def _rest(self) -> None:
         """Tell who waits for it that everything is committed; give the shard up if that was asked for."""

@@ -22,7 +22,7 @@ from harness.memory_objects import (
     Fate,
     Request,
 )
-from harness.virtual_loop import run
+from harness.virtual_loop import VirtualLoop, run
 from headrace.bucket import writer as writer_module
 from headrace.bucket.budget import LONGEST_DISTANCE_S, PAYBACK
 from headrace.bucket.claim import MOST_IN_FLIGHT, Claim, claim
@@ -985,6 +985,29 @@ def test_an_owner_that_stops_while_it_puts_an_object_together(monkeypatch: pytes
         await asyncio.sleep(0.5)
         owner.writer.stop()
         await asyncio.sleep(1.0)
+        assert bucket.count("create") == 0
+
+    run(main())
+
+
+def test_an_object_that_cannot_be_put_together_ends_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for it is told: else all would wait for ever, for an owner that goes on to prove itself."""
+    monkeypatch.setattr(writer_module, "LARGE_PAYLOAD", 1)
+
+    async def no_memory(_work: Callable[[], object]) -> object:
+        raise MemoryError
+
+    async def main() -> None:
+        bucket, loop = Bucket(log_until(16)), asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        owner = Owner(bucket, offload=no_memory)
+        owner.record(b"<large>")
+        with pytest.raises(BucketError, match="object 17 of shard js cannot be put: MemoryError"):
+            async with asyncio.timeout(60):
+                await owner.writer.drain()
+        assert [str(error) for error in owner.lost] == ["object 17 of shard js cannot be put: MemoryError()"]
+        assert [type(context["exception"]) for context in loop.mistakes] == [MemoryError]
+        loop.mistakes.clear()
         assert bucket.count("create") == 0
 
     run(main())
