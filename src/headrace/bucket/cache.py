@@ -460,6 +460,8 @@ class LocalCache:
             failure = _closed() if job.cancelled() else job.exception()
         with self.changes, self._lock:
             flight.jobs -= 1
+            if self._is_closed:  # what came was not installed
+                failure = failure or _closed()
             flight.failure = flight.failure or failure
             if flight.jobs:
                 return

@@ -533,3 +533,31 @@ def test_a_cache_that_was_closed_writes_nothing_any_more(tmp_path: Path) -> None
         second.close()
 
     run(main())
+
+
+def test_bytes_that_come_after_the_cache_was_closed_are_not_taken_for_here(tmp_path: Path) -> None:
+    """They are written nowhere: who reads the file then is to get an error, and not the zeros of a hole."""
+    store, _ = bucket_of(tmp_path / "owner", {"f": b"1" * 1000})
+    asked, answers = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        standby = Standby(tmp_path / "cold", store)
+
+        def hang(_key: str) -> None:
+            asked.set()
+            assert answers.wait(60)
+
+        standby.reads.fail = hang
+        replica = await Replica.load(standby.place)
+        handle = replica.files.open(tmp_path / "cold/f", FileMode.READ)
+        replica.cache.bring(cache_filling.newest_first(replica.cache.partial_files()))
+        assert asked.wait(60)
+        replica.close()
+        answers.set()
+        replica.cache._pool.shutdown(wait=True)
+        assert replica.cache.absent_bytes == 1000
+        with pytest.raises(OSError, match="not read any more"):
+            replica.files.pread(handle, 10, 0)
+        replica.files.close(handle)
+
+    run(main())
