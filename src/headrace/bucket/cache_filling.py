@@ -39,6 +39,8 @@ REQUESTS_PER_S: Final = 50.0
 FILLED: Final = 0.8
 """The share of `cache_bytes` that is filled. The rest is for what is written and read: less is never taken
 away, so nothing is brought again and again."""
+LOOK_S: Final = 1.0
+"""Seconds after which who waits for the rate sees that it was changed."""
 LEAST_FREE: Final = 1 << 30
 """Bytes of the disk that are left to others."""
 RETRY_S: Final = 5.0
@@ -67,7 +69,9 @@ class CacheFiller:
         self._tidies = False
         self._noted_bytes = 0
         """`filled_bytes` of which the index has everything."""
-        self._noted_at = self._loop.time()
+        self._noted_at = self._tidied_at = self._loop.time()
+        self._before = 0
+        """`filled_bytes` when the round began."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self, replica: Replica, *, tidies: bool) -> None:
@@ -96,13 +100,12 @@ class CacheFiller:
 
     async def _run(self, replica: Replica) -> None:
         while True:
-            self.trouble, before = "", self.filled_bytes
+            self.trouble, self._before = "", self.filled_bytes
             if self.bytes_per_second > 0:
                 await self._fill(replica)
-            else:
+            if self.bytes_per_second <= 0:
                 self.state = "off"
-            if self._tidies:
-                await self._tidy(replica, before)
+            await self._tidy(replica)
             await asyncio.sleep(ROUND_S)
 
     # -- filling ------------------------------------------------------------------------------------------
@@ -131,7 +134,9 @@ class CacheFiller:
             self.state = "whole"
 
     async def _bring(self, replica: Replica, wanted: Callable[[], Iterator[_Range]], share: float) -> bool:
-        """Bring wanted ranges; False: a share of `cache_bytes`, or the disk, has no room for more."""
+        """Bring wanted ranges; False: a share of `cache_bytes`, or the disk, has no room for more, or nobody
+        wants them any more.
+        """
         offload, ranges, pause = self._place.offload, wanted(), RETRY_S
         while True:
             began = self._loop.time()
@@ -141,12 +146,24 @@ class CacheFiller:
                 return not step.is_full
             if step.failure is None:
                 pause = RETRY_S
-                cost = max(step.size / max(self.bytes_per_second, 1), step.requests / REQUESTS_PER_S)
-                await asyncio.sleep(max(cost - (self._loop.time() - began), 0.0))
+                await self._keep_to_rate(replica, step, began)
             else:
                 self.trouble = str(step.failure)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, SLOWEST_RETRY_S)
+            if self.bytes_per_second <= 0:
+                return False
+
+    async def _keep_to_rate(self, replica: Replica, step: _Step, began: float) -> None:
+        """Wait until what a step brought is within the rate, which may be changed meanwhile: for hours."""
+        while (rate := self.bytes_per_second) > 0:
+            cost = max(step.size / rate, step.requests / REQUESTS_PER_S)
+            left = began + cost - self._loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, LOOK_S))
+            if self._loop.time() >= self._tidied_at + ROUND_S:
+                await self._tidy(replica)
 
     def _step(self, replica: Replica, ranges: Iterator[_Range], share: float) -> _Step:
         """Bring the next of some ranges, and wait until they are here. On a thread."""
@@ -173,17 +190,19 @@ class CacheFiller:
 
     # -- what an owner does with each snapshot ------------------------------------------------------------
 
-    async def _tidy(self, replica: Replica, before: int) -> None:
+    async def _tidy(self, replica: Replica) -> None:
         """Take away what is over `cache_bytes`, and note for the next start which files are wholly here.
 
-        `before`: `filled_bytes` when the round began. What came since may be too young for the index, which
-        the next round writes once more then.
+        What came in this round may be too young for the index, which the next one writes once more then.
         """
+        if not self._tidies:
+            return
+        self._tidied_at = self._loop.time()
         try:
             await self._place.offload(replica.cache.make_room)
             now = self._loop.time()
             if self.filled_bytes != self._noted_bytes or now >= self._noted_at + INDEX_S:
-                self._noted_bytes, self._noted_at = before, now
+                self._noted_bytes, self._noted_at = self._before, now
                 await replica.cache.save()
         except OSError as error:  # the next round tries again
             self.trouble = f"local files: {error.strerror or error}"

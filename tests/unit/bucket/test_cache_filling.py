@@ -561,3 +561,43 @@ def test_bytes_that_come_after_the_cache_was_closed_are_not_taken_for_here(tmp_p
         replica.files.close(handle)
 
     run(main())
+
+
+def test_filling_that_was_turned_off_goes_on_when_a_reload_says_so(tmp_path: Path) -> None:
+    """At once, whatever the rate was when it began to wait."""
+    files = large_files(2, 16 * MIB)
+    store, _ = bucket_of(tmp_path / "owner", files)
+
+    async def main() -> None:
+        standby = Standby(tmp_path / "cold", store, rate=1)
+        await standby.begin()
+        await asyncio.sleep(ROUND_S)
+        assert standby.filler.filled_bytes == 16 * MIB, "the rest is to come in half a year"
+        standby.filler.bytes_per_second = 0
+        await until(standby.filler, "off")
+        await asyncio.sleep(5 * ROUND_S)
+        assert standby.filler.filled_bytes == 16 * MIB
+        standby.filler.bytes_per_second = RATE
+        assert await until(standby.filler, "whole") < 2 * ROUND_S
+        assert standby.contents() == files
+        standby.end()
+
+    run(main())
+
+
+def test_room_is_made_while_filling_takes_long(tmp_path: Path) -> None:
+    files = large_files(8, 4 * MIB)
+    store, _ = bucket_of(tmp_path / "owner", files)
+
+    async def main() -> None:
+        standby = Standby(tmp_path / "cold", store, cache_bytes=40 * MIB, rate=1)
+        replica = await standby.begin()
+        await asyncio.sleep(2)
+        assert (standby.filler.filled_bytes, standby.filler.state) == (16 * MIB, "filling")
+        replica.replay(encode([Write(standby.file("f7").id, 4 * MIB, b"new." * (7 * MIB))]))
+        assert replica.cache.local_bytes == 44 * MIB
+        await asyncio.sleep(2 * ROUND_S)
+        assert replica.cache.local_bytes <= 40 * MIB
+        standby.end()
+
+    run(main())
