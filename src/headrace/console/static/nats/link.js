@@ -325,8 +325,6 @@ export class Link extends EventTarget {
       else if (status.type === "reconnect") {
         if (await this.#isThere()) this.#become("connected", "");
       } else if (status.type === "error") this.#failed(status.error);
-      else if (status.type === "slowConsumer") this.dispatchEvent(new Event("slow"));
-      else if (status.type === "ldm") this.dispatchEvent(new Event("lameduck"));
     }
     const reason = await this.#connection.closed();
     this.#become("closed", reason instanceof Error ? reason.message : this.reason);
@@ -352,7 +350,8 @@ export class Link extends EventTarget {
   }
 }
 
-export const RECONNECT_MS = 2_000;
+/** The pause before each attempt to reconnect, in ms. */
+const RECONNECT_MS = 2_000;
 
 /** Done when everything that waits now has run. A timer would be slow in a tab that is not seen. @returns {Promise<void>} */
 function nextTurn() {

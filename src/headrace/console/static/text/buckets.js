@@ -27,7 +27,6 @@ export const text = {
   sizeWrong: "This is no size: 100, 5MB and 1GB are some.",
   create: "Make the bucket",
   save: "Save",
-  noChange: "Nothing would change.",
   change: "What changes",
   made: (/** @type {string} */ name) => `Bucket “${name}” is made.`,
   changed: (/** @type {string} */ name) => `Bucket “${name}” is changed.`,
@@ -36,6 +35,4 @@ export const text = {
   size: "Size",
   created: "Created",
   list: "Buckets",
-  goneWhileShown: "The bucket is not there any more.",
-  toList: "Go to the buckets",
 };
