@@ -228,7 +228,7 @@ def test_empty_states_say_what_to_do(console: Console, user: str, words: str) ->
 def test_missing_bucket_and_key_are_told(console: Console, api: JetStreamApi) -> None:
     KeyValueBucket.create(api, "there")
     page = console.open("#/keyvalue/nowhere", account="app")
-    expect(page.get_by_text("This stream does not exist any more.")).to_be_visible()
+    expect(page.get_by_text("There is no bucket with this name.")).to_be_visible()
     page.goto(f"{console.url}#/keyvalue/there/none")
     expect(page.get_by_text("This bucket has no such key.")).to_be_visible()
 

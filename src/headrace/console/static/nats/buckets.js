@@ -3,6 +3,7 @@
  * Never here: keys (keyvalue.js), objects (objects.js).
  */
 
+import { NoBucket, Refused } from "./errors.js";
 import { streamInfo, streamNames, updateStream } from "./jetstream.js";
 
 /** @typedef {import("./link.js").Link} Link */
@@ -44,7 +45,7 @@ export async function bucketInfos(link, prefix, names) {
       try {
         found.set(name, await streamInfo(link, prefix + name));
       } catch (error) {
-        if (/** @type {{ errorCode?: number }} */ (error).errorCode !== STREAM_GONE) throw error;
+        if (!isGone(error)) throw error;
       }
     }
   };
@@ -53,6 +54,29 @@ export async function bucketInfos(link, prefix, names) {
 }
 
 const STREAM_GONE = 10059;
+
+/**
+ * True for an error that says that the stream of a bucket is not there.
+ * @param {unknown} error
+ */
+export function isGone(error) {
+  return error instanceof Refused && error.errorCode === STREAM_GONE;
+}
+
+/**
+ * The stream of a bucket. Raises: NoBucket.
+ *
+ * @param {Link} link
+ * @param {string} prefix
+ * @param {string} name
+ */
+export async function bucketInfo(link, prefix, name) {
+  try {
+    return await streamInfo(link, prefix + name);
+  } catch (error) {
+    throw isGone(error) ? new NoBucket(name) : error;
+  }
+}
 
 /**
  * What a person sets of a bucket. Of numbers 0 is no limit; durations are ns.

@@ -51,6 +51,15 @@ export class Refused extends Error {
   }
 }
 
+/** There is no bucket of this name in the account. */
+export class NoBucket extends Error {
+  /** @param {string} bucket */
+  constructor(bucket) {
+    super(`no bucket "${bucket}"`);
+    this.bucket = bucket;
+  }
+}
+
 /** The connection is gone, or was never there. */
 export class NotConnected extends Error {}
 

@@ -4,9 +4,9 @@
  * Never here: elements.
  */
 
-import { withSettings } from "./buckets.js";
+import { bucketInfo, withSettings } from "./buckets.js";
 import { Refused } from "./errors.js";
-import { publishStored, readForward, storedMessage, streamInfo } from "./jetstream.js";
+import { publishStored, readForward, storedMessage } from "./jetstream.js";
 import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
@@ -78,7 +78,7 @@ export class Bucket {
 
   /** @param {Link} link @param {string} name */
   static async open(link, name) {
-    return new Bucket(link, name, await streamInfo(link, PREFIX + name));
+    return new Bucket(link, name, await bucketInfo(link, PREFIX, name));
   }
 
   get config() {

@@ -5,9 +5,9 @@
  */
 
 import { Sha256 } from "../data/sha256.js";
-import { withSettings } from "./buckets.js";
+import { bucketInfo, withSettings } from "./buckets.js";
 import { CHUNK, documentOf, encodedName, factsOf, newId, padded, shownDigest } from "./object_facts.js";
-import { publishStored, purgeStream, readForward, storedMessage, streamInfo } from "./jetstream.js";
+import { publishStored, purgeStream, readForward, storedMessage } from "./jetstream.js";
 import { noted } from "./own_actions.js";
 
 /** @typedef {import("./link.js").Link} Link */
@@ -58,7 +58,7 @@ export class Store {
 
   /** @param {Link} link @param {string} name */
   static async open(link, name) {
-    return new Store(link, name, await streamInfo(link, PREFIX + name));
+    return new Store(link, name, await bucketInfo(link, PREFIX, name));
   }
 
   get config() {

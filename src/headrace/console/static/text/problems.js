@@ -1,6 +1,6 @@
 /** Errors in words for people: what happened, and what to do next. */
 
-import { NoAnswer, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } from "../nats/errors.js";
+import { NoAnswer, NoBucket, NoRight, NobodyThere, NotConnected, Refused, StrangeAnswer } from "../nats/errors.js";
 
 /** JetStream's codes that have a better next step than the server's own words. */
 const BY_CODE = /** @type {Record<number, [string, string]>} */ ({
@@ -30,6 +30,7 @@ export function explained(error) {
   if (error instanceof NobodyThere) return { title: "Nobody answers there.", next: "The server does not have it, or it is switched off for this account.", detail: error.subject };
   if (error instanceof NoAnswer) return { title: "No answer came in time.", next: "The server is busy, or a right is missing that it does not tell.", detail: error.message };
   if (error instanceof NotConnected) return { title: "There is no connection just now.", detail: error.message };
+  if (error instanceof NoBucket) return { title: "There is no bucket with this name.", next: "It was deleted, or it is in another account.", detail: error.bucket };
   if (error instanceof StrangeAnswer) return { title: "The answer could not be read.", next: "The server may be too old or too new for this page.", detail: error.message };
   if (error instanceof Refused) {
     const known = BY_CODE[error.errorCode];

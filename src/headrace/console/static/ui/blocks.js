@@ -151,6 +151,14 @@ export function ago(value) {
 }
 
 /**
+ * Words between backticks as code.
+ * @param {string} words
+ */
+export function withCode(words) {
+  return words.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));
+}
+
+/**
  * A button that copies a text.
  * @param {string} value
  * @param {string} [label]

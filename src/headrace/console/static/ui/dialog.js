@@ -6,7 +6,7 @@
 import { foreign, h, visible } from "../dom/element.js";
 import { text } from "../text/common.js";
 import { explained } from "../text/problems.js";
-import { button } from "./blocks.js";
+import { button, withCode } from "./blocks.js";
 import { field, input } from "./fields.js";
 import { icon } from "./icons.js";
 import { say, undoable } from "./toasts.js";
@@ -116,7 +116,7 @@ export function openForm(title, { fields, verb, run, kind = "main", wide = false
  */
 export function showProblem(place, error) {
   const { title, next, detail } = explained(error);
-  place.replaceChildren(h("div", {}, h("strong", {}, title), next && h("p", {}, next), detail && h("p", { class: "small" }, foreign(detail))));
+  place.replaceChildren(h("div", {}, h("strong", {}, title), next && h("p", {}, withCode(next)), detail && h("p", { class: "small" }, foreign(detail))));
   place.hidden = false;
 }
 

@@ -2,6 +2,7 @@
 
 import { foreign, h } from "../dom/element.js";
 import { explained } from "../text/problems.js";
+import { withCode } from "./blocks.js";
 
 /** @typedef {import("../dom/element.js").Child} Child */
 
@@ -25,7 +26,7 @@ export function failure(error, ...actions) {
     "div",
     { class: "empty", role: "alert" },
     h("strong", {}, title),
-    next && h("p", {}, next),
+    next && h("p", {}, withCode(next)),
     detail && h("p", { class: "why small" }, foreign(detail)),
     actions.length > 0 && h("div", { class: "buttons" }, actions),
   );

@@ -2,7 +2,7 @@
 
 import { foreign, h } from "../dom/element.js";
 import { text } from "../text/findings.js";
-import { status } from "./blocks.js";
+import { status, withCode } from "./blocks.js";
 
 /** @typedef {import("../data/findings.js").Finding} Finding */
 /** @typedef {import("./blocks.js").Tone} Tone */
@@ -45,14 +45,6 @@ function item({ id, severity, title, advice, symptoms }, leads) {
  */
 function place({ place: name, href }, isLink) {
   return isLink && href ? h("a", { href }, foreign(name)) : foreign(name);
-}
-
-/**
- * Words between backticks as code.
- * @param {string} words
- */
-function withCode(words) {
-  return words.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));
 }
 
 /**

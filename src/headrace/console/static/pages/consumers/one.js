@@ -81,7 +81,7 @@ export function showConsumer(place) {
   const failed = (error) => {
     const isGone = error instanceof Refused && (error.errorCode === 10014 || error.errorCode === 10059);
     if (isGone) return replace(host, noConsumer(streamName, name));
-    return body.isConnected ? KEPT : replace(host, h("div", { class: "card" }, failure(error, button(text.goOn, reload))));
+    return body.isConnected ? KEPT : replace(host, h("div", { class: "card" }, failure(error, button(common.retry, reload))));
   };
   if (wrongName(streamName) || wrongName(name)) return replace(host, noConsumer(streamName, name));
   const reload = poll({ every: OFTEN, ask, show, failed, signal });

@@ -5,9 +5,10 @@ import { KeyIndex } from "../../data/key_index.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { KEPT, SELDOM, poll } from "../../data/poll.js";
 import { brief, bytes, count, durationNs } from "../../format.js";
-import { withSettings } from "../../nats/buckets.js";
-import { deleteStream, streamInfo } from "../../nats/jetstream.js";
-import { Bucket } from "../../nats/keyvalue.js";
+import { bucketInfo, withSettings } from "../../nats/buckets.js";
+import { NoBucket } from "../../nats/errors.js";
+import { deleteStream } from "../../nats/jetstream.js";
+import { Bucket, PREFIX } from "../../nats/keyvalue.js";
 import { text as common } from "../../text/common.js";
 import { text } from "../../text/keyvalue.js";
 import { button, figure, figures, onCommandLine, pageHead } from "../../ui/blocks.js";
@@ -111,14 +112,14 @@ class BucketPage {
     poll({
       every: SELDOM,
       signal: this.#place.signal,
-      ask: () => streamInfo(this.#bucket.link, this.#bucket.config.name),
+      ask: () => bucketInfo(this.#bucket.link, PREFIX, this.#bucket.name),
       show: (info) => {
         this.#bucket.info = info;
         draw();
         void this.#index.compare(info).catch(() => {}); // it is tried again with the next info
       },
       failed: (error) => {
-        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("keyvalue") }, text.title)));
+        if (error instanceof NoBucket) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("keyvalue") }, text.title)));
         return KEPT;
       },
     });
@@ -171,7 +172,7 @@ class BucketPage {
   }
 
   async #again() {
-    this.#bucket.info = await streamInfo(this.#bucket.link, this.#bucket.config.name);
+    this.#bucket.info = await bucketInfo(this.#bucket.link, PREFIX, this.#bucket.name);
     this.#index.dispatchEvent(new Event("change"));
   }
 
@@ -192,7 +193,5 @@ class BucketPage {
     });
   }
 }
-
-const STREAM_GONE = 10059;
 /** Where the chosen one stands in the place of the list, as in styles/pages/buckets.css. */
 const NARROW = "(max-width: 67.99rem)";

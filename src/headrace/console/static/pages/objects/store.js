@@ -5,9 +5,10 @@ import { ObjectIndex } from "../../data/object_index.js";
 import { KEPT, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count, durationNs } from "../../format.js";
-import { sealBucket, withSettings } from "../../nats/buckets.js";
-import { deleteStream, streamInfo } from "../../nats/jetstream.js";
-import { Store } from "../../nats/objects.js";
+import { bucketInfo, sealBucket, withSettings } from "../../nats/buckets.js";
+import { NoBucket } from "../../nats/errors.js";
+import { deleteStream } from "../../nats/jetstream.js";
+import { PREFIX, Store } from "../../nats/objects.js";
 import { text as bucketText } from "../../text/buckets.js";
 import { text as common } from "../../text/common.js";
 import { text } from "../../text/objects.js";
@@ -134,14 +135,14 @@ class StorePage {
     poll({
       every: SELDOM,
       signal: this.#place.signal,
-      ask: () => streamInfo(this.#store.link, this.#store.config.name),
+      ask: () => bucketInfo(this.#store.link, PREFIX, this.#store.name),
       show: (info) => {
         this.#store.info = info;
         draw();
         void this.#index.compare(info).catch(() => {}); // it is tried again with the next info
       },
       failed: (error) => {
-        if (/** @type {{ errorCode?: number }} */ (error).errorCode === STREAM_GONE) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("objects") }, text.title)));
+        if (error instanceof NoBucket) return replace(this.#place.host, failure(error, h("a", { class: "button", href: to("objects") }, text.title)));
         return KEPT;
       },
     });
@@ -186,7 +187,7 @@ class StorePage {
   }
 
   async #again() {
-    this.#store.info = await streamInfo(this.#store.link, this.#store.config.name);
+    this.#store.info = await bucketInfo(this.#store.link, PREFIX, this.#store.name);
     if (this.#place.signal.aborted) return;
     this.#drawActions();
     this.#index.dispatchEvent(new Event("change"));
@@ -212,7 +213,5 @@ class StorePage {
     });
   }
 }
-
-const STREAM_GONE = 10059;
 /** Where the chosen one stands in the place of the list, as in styles/pages/buckets.css. */
 const NARROW = "(max-width: 67.99rem)";
