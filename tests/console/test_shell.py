@@ -154,3 +154,27 @@ def test_dialogs_have_names_and_stay_where_a_text_is_selected(console: Console) 
     expect(dialog).to_be_visible()
     page.mouse.click(5, 5)
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_user_without_rights_is_told_so_everywhere(any_console: Console) -> None:
+    """The page does not say that all is well where nothing could be asked."""
+    page = any_console.open(account="nobody")
+    expect(page.locator(".who")).to_contain_text("limited rights")
+    expect(page.get_by_text("The figures could not be asked for.")).to_be_visible()
+    expect(page.get_by_text("your user may not see it")).to_be_visible()
+    expect(page.get_by_text("$SYS.REQ.ACCOUNT.PING.STATZ")).to_be_visible()
+    expect(page.get_by_text("$G")).to_have_count(0)
+    page.goto(f"{any_console.url}#/alerts")
+    expect(page.get_by_text("Your user may not publish to $SYS.REQ.ACCOUNT.PING.CONNZ")).to_be_visible()
+    expect(page.get_by_text("look as they should")).to_have_count(0)
+
+
+def test_what_is_missing_is_called_by_its_name(console: Console) -> None:
+    page = console.open("#/keyvalue/nowhere", account="app")
+    expect(page.get_by_text("There is no bucket with this name.")).to_be_visible()
+    page.goto(f"{console.url}#/objects/nowhere")
+    expect(
+        page.locator('[data-page="objects"]').get_by_text("There is no bucket with this name.")
+    ).to_be_visible()
+    plain = console.open("#/streams", account="plain")
+    expect(plain.locator("code", has_text="jetstream: enabled")).to_be_visible()

@@ -338,6 +338,6 @@ function whoIs(link, isReadOnly) {
     "div",
     { class: "who" },
     h("strong", { title: user }, link.role === "operator" ? `${text.operator}: ${user}` : user),
-    h("span", { class: "muted" }, link.role === "operator" ? (link.who.account || "$SYS") : `${text.inAccount(link.who.account || "$G")} · ${rights}`),
+    h("span", { class: "muted" }, link.role === "operator" ? (link.who.account || "$SYS") : link.who.account ? `${text.inAccount(link.who.account)} · ${rights}` : text.rights.unknown),
   );
 }

@@ -5,6 +5,7 @@
 
 import { accountInfo, consumers, streams } from "../nats/jetstream.js";
 import { clientsOfAccount } from "../nats/connections.js";
+import { NoRight, NotConnected } from "../nats/errors.js";
 import { good, headraceVersion, health, jetstreamOfAll, routes, varz } from "../nats/servers.js";
 import { everyServer } from "../nats/system.js";
 
@@ -38,6 +39,7 @@ import { everyServer } from "../nats/system.js";
  * @property {{ account: string, server: string, stream: StreamDetail }[]} streams each once
  * @property {{ server: string, connection: Connection }[]} clients those with most waiting, of all servers or of the account
  * @property {string} account the account of an account's login whose streams these are, "" for an operator's
+ * @property {string[]} refused subjects that the user may not ask
  * @property {number} unseen streams that were not looked at, because there are so many
  */
 
@@ -56,7 +58,7 @@ const MOST_ASKED = 24;
 export async function gather(app) {
   if (app.operator) return ofServers(app.operator, app.watch.servers.size);
   if (app.account) return ofAccount(app.account);
-  return { now: Date.now(), servers: [], streams: [], clients: [], account: "", unseen: 0 };
+  return { now: Date.now(), servers: [], streams: [], clients: [], account: "", refused: [], unseen: 0 };
 }
 
 /**
@@ -88,7 +90,7 @@ async function ofServers(link, expected) {
     };
   });
   return {
-    now: Date.now(), servers, streams: streamsOf(servers), account: "", unseen: details === counts ? most : 0,
+    now: Date.now(), servers, streams: streamsOf(servers), account: "", refused: [], unseen: details === counts ? most : 0,
     clients: servers.flatMap((server) => server.clients.map((connection) => ({ server: server.name, connection }))),
   };
 }
@@ -130,6 +132,9 @@ function streamsOf(servers) {
  */
 async function ofAccount(link) {
   const account = link.who.account;
+  const refused = /** @type {string[]} */ ([]);
+  /** @template T @param {Promise<T>} answer */
+  const orNothing = (answer) => orNull(answer, refused);
   const own = await orNothing(clientsOfAccount(link, { sort: "pending" }, { compare: (a, b) => b.pending_bytes - a.pending_bytes }));
   const info = await orNothing(accountInfo(link));
   const page = info?.streams ? await orNothing(streams(link)) : null;
@@ -138,22 +143,25 @@ async function ofAccount(link) {
     stream.consumer_detail = (await orNothing(consumers(link, stream.name)))?.consumers ?? [];
   }
   return {
-    now: Date.now(), servers: [], account, unseen: (page?.total ?? 0) - found.length,
+    now: Date.now(), servers: [], account, refused, unseen: (page?.total ?? 0) - found.length,
     streams: found.map((stream) => ({ account, server: "", stream })),
     clients: (own?.clients ?? []).map((connection) => ({ server: connection.server.name, connection })),
   };
 }
 
 /**
- * What a user may not ask for, or what its account does not have, is no evidence.
+ * What a user may not ask for is no evidence, but is told; what its account does not have is none.
  * @template T
  * @param {Promise<T>} answer
+ * @param {string[]} refused
  * @returns {Promise<T | null>}
  */
-async function orNothing(answer) {
+async function orNull(answer, refused) {
   try {
     return await answer;
-  } catch {
+  } catch (error) {
+    if (error instanceof NotConnected) throw error;
+    if (error instanceof NoRight) refused.push(error.subject);
     return null;
   }
 }

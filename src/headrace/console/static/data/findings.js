@@ -25,7 +25,8 @@ import { poll } from "./poll.js";
  */
 /** @typedef {{ id: FindingId, severity: Severity, look: (evidence: Evidence) => Symptom[] }} Check */
 /** @typedef {{ id: FindingId, severity: Severity, title: string, advice: string, symptoms: Symptom[] }} Finding */
-/** @typedef {{ findings: Finding[], unseen: number }} Diagnosis `unseen`: streams that were not looked at */
+/** @typedef {{ findings: Finding[], unseen: number, refused: string[] }} Diagnosis `unseen`: streams that were not looked at; `refused`: subjects
+ * that the user may not ask */
 
 /** @type {Check[]} */
 export const CHECKS = [...accessChecks, ...storeChecks, ...streamChecks, ...serverChecks, ...meshChecks];
@@ -44,7 +45,7 @@ const FRESH_MS = 25_000;
 export function diagnose(evidence) {
   const findings = CHECKS.map(({ id, severity, look }) => ({ id, severity, ...meanings[id], symptoms: look(evidence) })).filter((finding) => finding.symptoms.length);
   findings.sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity));
-  return { findings, unseen: evidence.unseen };
+  return { findings, unseen: evidence.unseen, refused: evidence.refused };
 }
 
 /** @type {WeakMap<App, { link: unknown, time: number, diagnosis: Promise<Diagnosis> }>} */

@@ -3,6 +3,7 @@
  * the overview draws, and what pages need of "all servers". One for a console, whatever page is shown.
  */
 
+import { NoRight } from "../nats/errors.js";
 import { accountInfo } from "../nats/jetstream.js";
 import { mayPublish } from "../nats/rights.js";
 import { accountStatistics, serverStatistics } from "../nats/system.js";
@@ -41,6 +42,10 @@ export class Watch extends EventTarget {
   account = new Series(FIGURES);
   /** @type {import("../nats/jetstream.js").AccountInfo | null} */
   jetstream = null;
+  /** Why there are no figures of JetStream, if a server said so. @type {unknown} */
+  jetstreamProblem = null;
+  /** Why the last question had no answer; null where it had one. @type {{ account: unknown, operator: unknown }} */
+  problems = { account: null, operator: null };
   /** How many slow consumers there were since it is looked. */
   slow = 0;
 
@@ -67,6 +72,7 @@ export class Watch extends EventTarget {
       this.#operatorEnd = new AbortController();
       this.#operator = app.operator;
       this.#forgetServers();
+      this.problems.operator = null;
       if (this.#operator) this.#watchServers(this.#operator, this.#operatorEnd.signal);
     }
     if (app.account !== this.#link) {
@@ -76,6 +82,8 @@ export class Watch extends EventTarget {
       this.account = new Series(FIGURES);
       this.#accountRates = new Rates();
       this.jetstream = null;
+      this.jetstreamProblem = null;
+      this.problems.account = null;
       if (this.#link) this.#watchAccount(this.#link, this.#linkEnd.signal);
     }
   }
@@ -100,12 +108,22 @@ export class Watch extends EventTarget {
       signal,
       ask: () => serverStatistics(link, this.servers.size),
       show: (answers) => this.#takeServers(answers),
-      failed: (error) => this.dispatchEvent(new CustomEvent("failed", { detail: error })),
+      failed: (error) => this.#fail("operator", error),
     });
+  }
+
+  /**
+   * @param {"account" | "operator"} role
+   * @param {unknown} error
+   */
+  #fail(role, error) {
+    this.problems[role] = error;
+    this.dispatchEvent(new CustomEvent("failed", { detail: error }));
   }
 
   /** @param {{ server: ServerIdentity, statsz: ServerStats }[]} answers */
   #takeServers(answers) {
+    this.problems.operator = null;
     const now = Date.now();
     const sums = /** @type {Record<string, number>} */ ({});
     let isWhole = answers.length > 0;
@@ -165,9 +183,11 @@ export class Watch extends EventTarget {
     poll({
       every: () => (this.account.times.length ? OFTEN : FIRST_MS),
       signal,
-      ask: async () => /** @type {const} */ ([await accountStatistics(link), mayPublish(link, "$JS.API.INFO") ? await orNull(accountInfo(link)) : null]),
-      show: ([statistics, jetstream]) => {
+      ask: async () => /** @type {const} */ ([await accountStatistics(link), await jetstreamOf(link)]),
+      show: ([statistics, { jetstream, problem }]) => {
         this.jetstream = jetstream;
+        this.jetstreamProblem = problem;
+        this.problems.account = null;
         const now = Date.now() / 1000;
         const sum = (/** @type {(one: import("../nats/system.js").AccountStats) => number} */ value) => statistics.reduce((total, one) => total + value(one), 0);
         const rates = this.#accountRates.of("account", now, {
@@ -176,21 +196,25 @@ export class Watch extends EventTarget {
         if (rates) this.account.add(now, { ...rates, connections: sum((one) => one.conns), storage: jetstream?.storage ?? 0 });
         this.dispatchEvent(new Event("change"));
       },
-      failed: (error) => this.dispatchEvent(new CustomEvent("failed", { detail: error })),
+      failed: (error) => this.#fail("account", error),
     });
   }
 }
 
 /**
- * An account without JetStream, or a user without the right to ask, has no figures of it.
- * @template T
- * @param {Promise<T>} answer
- * @returns {Promise<T | null>}
+ * An account without JetStream, or a user without the right to ask, has no figures of it. A right that is known to be
+ * missing is not tried.
+ *
+ * @param {Link} link
+ * @returns {Promise<{ jetstream: import("../nats/jetstream.js").AccountInfo | null, problem: unknown }>}
  */
-async function orNull(answer) {
+async function jetstreamOf(link) {
   try {
-    return await answer;
-  } catch {
-    return null;
+    if (!mayPublish(link, JETSTREAM)) throw new NoRight(JETSTREAM, "publish");
+    return { jetstream: await accountInfo(link), problem: null };
+  } catch (problem) {
+    return { jetstream: null, problem };
   }
 }
+
+const JETSTREAM = "$JS.API.INFO";

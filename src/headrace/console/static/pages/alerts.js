@@ -43,13 +43,13 @@ export async function show({ host, query, app, signal, go }) {
     onCommandLine(...commands(app)),
   );
   /** @type {import("../data/findings.js").Diagnosis} */
-  let diagnosis = { findings: [], unseen: 0 };
+  let diagnosis = { findings: [], unseen: 0, refused: [] };
   /** @type {unknown} */
   let problem = null;
   const drawFindings = () => {
     const all = [...alerts.findings, ...diagnosis.findings];
     replace(counted, countedFindings(all));
-    replace(findings, findingLines(app, all, diagnosis.unseen, problem));
+    replace(findings, findingLines(app, { ...diagnosis, findings: all }, problem));
   };
   followFindings(app, {
     signal,
@@ -113,14 +113,15 @@ function isOfKind({ told }, chosen) {
 
 /**
  * @param {import("../app.js").App} app
- * @param {import("../data/findings.js").Finding[]} findings
- * @param {number} unseen
+ * @param {import("../data/findings.js").Diagnosis} diagnosis
  * @param {unknown} problem why they could not be looked for
  */
-function findingLines(app, findings, unseen, problem) {
+function findingLines(app, { findings, unseen, refused }, problem) {
   const nothing = h("div", { class: "row inset" }, status("good", text.nothingFound), h("span", { class: "muted" }, app.operator ? text.noFindings : text.noFindingsAccount));
+  const leads = (/** @type {{ account?: string }} */ symptom) => !symptom.account || symptom.account === app.account?.who.account;
   return [
-    findings.length ? findingList(findings, { leads: (symptom) => !symptom.account || symptom.account === app.account?.who.account }) : problem === null && nothing,
+    findings.length ? findingList(findings, { leads }) : problem === null && !refused.length && nothing,
+    refused.length > 0 && h("p", { class: "muted inset wrap-anywhere" }, text.notAllowed(refused.join(", "))),
     unseen > 0 && h("p", { class: "muted small inset" }, text.unseen(count(unseen))),
     problem !== null && h("div", {}, h("p", { class: "muted inset" }, text.notLooked), failure(problem)),
   ].flat();

@@ -8,6 +8,7 @@ import { OFTEN, SELDOM, poll } from "../data/poll.js";
 import { h, replace } from "../dom/element.js";
 import { count } from "../format.js";
 import { NoRight } from "../nats/errors.js";
+import { text as common } from "../text/common.js";
 import { text } from "../text/connections.js";
 import { button, card, choice, linkButton, onCommandLine, pageHead } from "../ui/blocks.js";
 import { empty, failure } from "../ui/empty.js";
@@ -220,7 +221,7 @@ class ConnectionsPage {
     this.#card.hidden = false;
     this.#isForbidden = false;
     this.#table.setRows(rows, found ? undefined : total);
-    const sub = this.#isOperator ? text.sub(count(total), servers) : text.subAccount(count(total), this.#link.who.account || "$G");
+    const sub = this.#isOperator ? text.sub(count(total), servers) : text.subAccount(count(total), this.#link.who.account || common.yourAccount);
     replace(this.#head, pageHead(text.title, { sub }));
     this.#drawPages();
     this.#drawNote();

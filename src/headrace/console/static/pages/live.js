@@ -47,7 +47,7 @@ class LivePage {
     const write = !place.app.isReadOnly && button(text.compose.open, () => (this.#isComposing ? this.#closeComposer() : this.#compose({})), { kind: "main", icon: "edit", disabled: reason });
     replace(
       place.host,
-      pageHead(text.title, { sub: text.sub(`${link.who.user || link.role} · ${link.who.account || "$G"}`), actions: [write] }),
+      pageHead(text.title, { sub: text.sub([link.who.user || link.role, link.who.account].filter(Boolean).join(" · ")), actions: [write] }),
       this.#writing,
       tailControls(this.#wanted, { isOn: this.#wanted.patterns.length > 0, go: (wanted) => this.#go(wanted), filtered: (typed) => this.#filter(typed) }),
       this.#body,

@@ -29,14 +29,15 @@ export function show({ host, app, signal }) {
   /** @type {import("../data/activity.js").Activity | null} */
   let activity = null;
 
-  const note = app.operator ? null : text.ofAccount(app.account?.who.account || "$G");
+  const note = app.operator ? null : text.ofAccount(app.account?.who.account ?? "");
   replace(host, h("div", {}, pageHead(text.title, { sub: note }), says), problem, begin, figures, charts.element, most.element);
   const alerts = new LastAlerts(app, signal).element;
   alerts.classList.toggle("whole", !app.operator); // else it stands beside the connections
   most.element.append(alerts);
 
   const draw = () => {
-    replace(problem);
+    const why = watch.problems[app.operator ? "operator" : "account"];
+    replace(problem, why !== null && failure(why));
     replace(says, sentence(app, activity));
     drawFigures(figures, app);
     charts.draw();
@@ -45,7 +46,7 @@ export function show({ host, app, signal }) {
     begin.hidden = !isNew;
   };
   watch.addEventListener("change", draw, { signal });
-  watch.addEventListener("failed", (event) => replace(problem, failure(/** @type {CustomEvent} */ (event).detail)), { signal });
+  watch.addEventListener("failed", draw, { signal });
   draw();
   poll({
     every: (answer) => ((answer?.total ?? 0) > 100 ? SELDOM : OFTEN * 2),

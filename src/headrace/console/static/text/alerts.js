@@ -4,6 +4,7 @@ export const text = {
   sub: (/** @type {string} */ since) => `What servers and JetStream have told this tab since ${since}. Nothing is kept when the tab is closed.`,
   findings: "Findings",
   nothingFound: "nothing found",
+  notAllowed: (/** @type {string} */ subjects) => `Not everything could be looked at. Your user may not publish to ${subjects}.`,
   noFindings: "Servers, streams and consumers look as they should.",
   noFindingsAccount: "The account's streams and consumers look as they should. An operator's login looks at servers, too.",
   notLooked: "The servers could not be looked at:",

@@ -3,6 +3,7 @@
 import { h, replace } from "../../dom/element.js";
 import { brief, byteRate, bytes, rate } from "../../format.js";
 import { FIGURES } from "../../data/watch.js";
+import { NoRight } from "../../nats/errors.js";
 import { text as common } from "../../text/common.js";
 import { text } from "../../text/overview.js";
 import { figure, figures } from "../../ui/blocks.js";
@@ -42,6 +43,7 @@ function peak(values) {
 /** @param {import("../../app.js").App} app */
 function storageNote(app) {
   if (!app.operator) {
+    if (app.watch.jetstreamProblem instanceof NoRight) return text.noRight;
     const limit = app.watch.jetstream?.limits.max_storage;
     return limit === undefined ? text.noJetStream : limit > 0 ? text.ofLimit(bytes(limit)) : common.unlimited;
   }

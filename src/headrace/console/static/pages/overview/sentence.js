@@ -15,7 +15,8 @@ const BEHIND = 1_000;
  * @returns {(Node | string)[]}
  */
 export function sentence(app, activity) {
-  const clauses = [app.operator ? serversClause(app) : h("span", {}, status("good", text.accountAnswers))];
+  const problem = app.watch.problems[app.operator ? "operator" : "account"];
+  const clauses = [problem !== null ? h("span", {}, status("warn", text.noFigures)) : app.operator ? serversClause(app) : h("span", {}, status("good", text.accountAnswers))];
   if (activity) {
     const behind = activity.consumers.filter((one) => one.unprocessed >= BEHIND).length;
     clauses.push(h("a", { href: to("consumers") }, behind ? status("warn", text.behind(behind)) : text.noneBehind));
