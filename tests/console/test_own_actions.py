@@ -37,7 +37,7 @@ def test_refused_action_is_listed_with_the_reason(console: Console) -> None:
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Account", exact=True).click()
     page.get_by_role("button", name="What this tab did").click()
-    rows = page.get_by_role("dialog").locator("tbody tr")
+    rows = page.get_by_role("dialog").locator("tbody tr[data-key]")
     expect(rows.first).to_contain_text("Make a stream")
     expect(rows.first).to_contain_text("failed The server said no.")
     expect(rows.nth(1)).to_contain_text("hello.you")

@@ -90,7 +90,7 @@ def test_focus_goes_to_the_page_that_a_link_leads_to(console: Console) -> None:
     page.keyboard.press("Enter")
     expect(page.locator('[data-page="alerts"]')).to_be_visible()
     expect(page.locator("#page")).to_be_focused()
-    page.get_by_label("Find streams, subjects, pages").fill("streams")
+    page.get_by_label("Find streams, connections, commands").fill("streams")
     field, chosen = page.get_by_role("combobox"), page.locator("#found [aria-selected=true]")
     expect(chosen).to_contain_text("Streams")
     assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")

@@ -212,7 +212,7 @@ def test_4_key_is_watched_while_it_changes(place: Place) -> None:
     hand.to("Key-value")
     hand.press(hand.page.get_by_role("button", name="New bucket").first)
     hand.type("Name", "CONFIG", within=hand.form)
-    hand.click("Create", within=hand.form)
+    hand.click("Make the bucket", within=hand.form)
     hand.press(hand.page.get_by_role("button", name="New key").first)
     hand.type("Key", "level", within=hand.form)
     hand.type("Value", "debug", within=hand.form)
