@@ -308,6 +308,17 @@ def figure(page: Page, label: str) -> Locator:
     return page.locator(".figure").filter(has=page.get_by_text(label, exact=True)).locator(".value")
 
 
+def test_question_before_a_loss_holds_a_long_name(console: Console, api: JetStreamApi) -> None:
+    name = "L" * 100
+    KeyValueBucket.create(api, name)
+    page = console.open(f"#/keyvalue/{name}", account="app")
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_role("button", name="Delete the bucket").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Type")).to_be_focused()
+    assert dialog.evaluate("(dialog) => dialog.scrollWidth <= dialog.clientWidth")
+
+
 def danger(page: Page, name: str, typed: str) -> None:
     """Do what is asked for twice: the name is typed, then the time of undoing passes."""
     page.get_by_role("button", name=name, exact=True).click()
