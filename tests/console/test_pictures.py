@@ -28,6 +28,14 @@ ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / ".venv" / "console" / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES: Final = os.environ.get("HEADRACE_PICTURES", "")
 
+NAMELESS: Final = r"""() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    texts.currentNode.data = texts.currentNode.data.replace(/\/\S*console-headrace\d*/g, "/tmp");
+  }
+}"""
+"""Directories of this machine are none of a document's business."""
+
 SEEN: Final = {
     "overview": "#/overview",
     "live": "#/live?subject=orders.%3E",
@@ -71,6 +79,7 @@ def keep(page: Page, name: str) -> None:
         page.wait_for_timeout(2_500)  # so that figures have a history in the picture
         size = page.viewport_size or {"width": 1280, "height": 800}
         height = page.evaluate("document.scrollingElement.scrollHeight")
+        page.evaluate(NAMELESS)
         page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
         page.wait_for_timeout(300)
         page.screenshot(path=ROOT / PICTURES / f"{name}.png")
