@@ -43,7 +43,7 @@ function peak(values) {
 /** @param {import("../../app.js").App} app */
 function storageNote(app) {
   if (!app.operator) {
-    if (app.watch.jetstreamProblem instanceof NoRight) return text.noRight;
+    if ((app.watch.jetstreamProblem ?? app.watch.problems.account) instanceof NoRight) return text.noRight;
     const limit = app.watch.jetstream?.limits.max_storage;
     return limit === undefined ? text.noJetStream : limit > 0 ? text.ofLimit(bytes(limit)) : common.unlimited;
   }
