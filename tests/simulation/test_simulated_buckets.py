@@ -95,6 +95,13 @@ def test_shards_of_disks_over_faults(seeds: range) -> None:
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.parametrize("seed", [278])
+def test_standby_whose_disk_refused_a_change_begins_anew(seed: int) -> None:
+    """Once it tried the same object for ever, of which it had made some changes, and never took over."""
+    with small_disks():
+        play_disk(seed)
+
+
 @pytest.mark.parametrize("rule", depth.turn(list(DISK_MUTATIONS)))
 def test_a_rule_of_disks_that_is_broken_is_found(rule: str) -> None:
     with small_disks(), DISK_MUTATIONS[rule]():

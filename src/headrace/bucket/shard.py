@@ -21,7 +21,7 @@ from headrace.bucket.claim import claim
 from headrace.bucket.commits import BucketCommits, DiskCommits
 from headrace.bucket.committer import PROVEN_S
 from headrace.bucket.directory_identity import mark_directory
-from headrace.bucket.errors import Behind, BucketError, Overtaken
+from headrace.bucket.errors import Behind, BucketError, CacheFailed, Overtaken
 from headrace.bucket.first_bytes import FirstBytes
 from headrace.bucket.identity import check_identity
 from headrace.bucket.inheritance import Inheritance
@@ -264,6 +264,14 @@ class Shard:
             self._complain(error)
             await self._pause()
 
+    async def _begin_on_disk(self, error: CacheFailed) -> None:
+        """Begin anew where the local disk refused a change: of the object that had it some changes are made,
+        and others are not, so that it can be applied no more.
+        """
+        self._complain(error)
+        await self._pause()
+        await self._load_again()
+
     # -- standing by ----------------------------------------------------------------------------------
 
     async def _stand_by(self) -> Claim | None:
@@ -275,6 +283,9 @@ class Shard:
                     return claimed
             except Behind as error:
                 await self._begin_behind(error)
+                continue
+            except CacheFailed as error:
+                await self._begin_on_disk(error)
                 continue
             except HeadraceError as error:  # it may be able to read along later
                 self._complain(error)

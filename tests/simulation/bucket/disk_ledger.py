@@ -73,8 +73,11 @@ class DiskLedger(Ledger):
         self._possible: dict[tuple[int, str], Stored] = {}
         """Records that the next owner may have, promised or not, by sequence and identity."""
         self._losses: Final[dict[tuple[str, int], Loss]] = {}
-        self._promised: Final[dict[tuple[int, str], float]] = {}
-        """The time of each promise, by sequence and identity."""
+        self._promised: Final[set[tuple[int, str]]] = set()
+        """Everything that was ever promised, by sequence and identity."""
+        self._promised_at: Final[dict[Stored, float]] = {}
+        """The time of each promise. What was lost and is published again may be the same one at the same
+        sequence: it is promised anew."""
 
     # -- what servers do ------------------------------------------------------------------------------
 
@@ -91,14 +94,18 @@ class DiskLedger(Ledger):
         if epoch >= self._epoch or self._possible.get((made.sequence, made.identity)) == made:
             self._count(made)
             return
-        self._promised.setdefault((made.sequence, made.identity), self._now())
+        self._note_promise(made)
         try:
             self._lose(made)
         except Violation as violation:
             self._violate(violation)
 
+    def _note_promise(self, made: Stored) -> None:
+        self._promised.add((made.sequence, made.identity))
+        self._promised_at.setdefault(made, self._now())
+
     def _count(self, made: Stored) -> None:
-        self._promised.setdefault((made.sequence, made.identity), self._now())
+        self._note_promise(made)
         self._live[made.sequence] = made
         self.seen[made.sequence] = made.identity, made.identity
 
@@ -138,7 +145,7 @@ class DiskLedger(Ledger):
                 break
         else:
             raise Violation(f"{one} was lost, and nobody else has claimed")
-        loss = Loss(self._promised[one.sequence, one.identity], one.at)
+        loss = Loss(self._promised_at[one], one.at)
         before = self._losses.get((one.machine, epoch), loss)
         loss = Loss(min(before.first, loss.first), max(before.last, loss.last))
         self._losses[one.machine, epoch] = loss
