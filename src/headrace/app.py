@@ -578,7 +578,8 @@ class Process:
         url = None if websocket is None else websocket.operator_url
         if url is None:
             return
-        print(f"Console: {url}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"Console: {url}\n")  # whole, beside the lines of other processes
+        sys.stderr.flush()
         store = options.jetstream.store_dir if options.jetstream is not None else None
         if store is None and options.streaming is not None:
             store = options.streaming.directory

@@ -27,7 +27,7 @@ GET = b"GET /console/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 def test_page_is_served_until_it_is_interrupted(alone: CommandLine) -> None:
-    flags = ("--websocket", "wss://nats.example:8443", "--read-only", "--hide", "config", "--json")
+    flags = ("--websocket", "wss://nats.example:8443", "--read-only", "--hide", "map", "--json")
     with alone.started("console", *flags) as running:
         told = json.loads(running.line())
         with urllib.request.urlopen(f"{told['url']}console.json") as page:
@@ -38,7 +38,7 @@ def test_page_is_served_until_it_is_interrupted(alone: CommandLine) -> None:
         assert running.process.wait(PATIENCE) == 130
     assert told["websocket"] == settings["socket"] == "wss://nats.example:8443/"
     assert told["url"].startswith(told["origin"] + "/console/")
-    assert (settings["read_only"], settings["hide"], settings["server_name"]) == (True, ["config"], None)
+    assert (settings["read_only"], settings["hide"], settings["server_name"]) == (True, ["map"], None)
     assert "connect-src 'self' wss://nats.example:8443; base-uri" in policy
 
 

@@ -38,7 +38,7 @@ def test_request_that_nobody_hears_is_told_as_such(any_console: Console) -> None
         """async (url) => {
             const { Link } = await import('/console/nats/link.js');
             const login = { kind: 'password', user: 'app', password: 'app' };
-            const link = await it.Link.open({ url, login, role: 'account', tab: 'x' });
+            const link = await Link.open({ url, login, role: 'account', tab: 'x' });
             try {
                 await link.ask('nobody.hears.this');
             } catch (error) {
