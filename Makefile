@@ -89,7 +89,7 @@ lint: .venv/.built
 
 types: .venv/.built .venv/.spark .venv/.console
 	$(BIN)/mypy
-	@if [ -x .venv/console/node_modules/.bin/tsc ]; then .venv/console/node_modules/.bin/tsc -p src/headrace/console/jsconfig.json; \
+	@if [ -x .venv/console/node_modules/.bin/tsc ]; then .venv/console/node_modules/.bin/tsc -p jsconfig.json; \
 	else echo "npm is not here: the console's JavaScript was not checked"; fi
 
 # The source is read, not imported: nothing is built for this. The variable silences advice about MkDocs 2. With
