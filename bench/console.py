@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_console(options: argparse.Namespace, origin: dict[str, object]) -> int:
     """Measure, write the result file, fill the page. Raises: BenchError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < options.many * 2 + 1000:
+    if hard < options.many + 1000:
         raise BenchError(f"{options.many} connections need more open files than the {hard} that are allowed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     progress = Progress(options.rounds + 3)
@@ -137,9 +137,9 @@ def _medians(found: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _load(looked: Looked, seconds: int) -> dict[str, float]:
-    """One publisher and one subscriber at full speed."""
+    """One publisher at full speed."""
     before = cpu_ns(looked.server.pid)
-    said = _bench(looked, "sub", "load.x", "--duration", f"{seconds}s")
+    said = _bench(looked, "pub", "load.x", "--duration", f"{seconds}s")
     spent = cpu_ns(looked.server.pid) - before
     return {"rate": said["messages_per_second"], "cpu_ns": spent / said["messages"]}
 
@@ -211,7 +211,7 @@ def _words(result: dict[str, Any]) -> str:
         first = f"{result[name]['first_rows_ms']:.0f} ms"
         pages.append((f"{result['many']:,} {name}, scrolled through", first, *_page(result[name])))
     tables = ["\n".join(f"| {' | '.join(row)} |" for row in table) for table in (rows, pages)]
-    note = f"Medians of {result['rounds']} pairs, one publisher to one subscriber, the browser beside them."
+    note = f"Medians of {result['rounds']} pairs of one publisher, the browser beside it."
     return "\n\n".join((*tables, f"{note} `python -m bench console`")) + "\n"
 
 
