@@ -1,7 +1,7 @@
 """Make the libraries that the console loads, from the packages pinned in requirements/console.
 
 `python tools/vendor.py` writes src/headrace/console/static/vendor: each library as one file, their licences,
-and MANIFEST with versions and SHA-256. A person runs it after a change of a pin; tests/console compare
+and MANIFEST with versions and SHA-256. A person runs it after a change of a pin; tests/unit/console compare
 MANIFEST with the files: what is shipped is what the packages gave. Needs npm; no install and no run needs it.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 from importlib.resources import files
@@ -102,3 +103,25 @@ def test_pages_that_can_be_hidden_are_those_of_the_page() -> None:
     index = Path(str(files("headrace.console") / "static" / "pages" / "index.js")).read_text(encoding="utf-8")
 
     assert tuple(re.findall(r'\{ name: "(\w+)"', index)) == PAGES
+
+
+def test_vendored_libraries_are_those_of_the_manifest() -> None:
+    vendor = Path(str(files("headrace.console") / "static" / "vendor"))
+    lines = (vendor / "MANIFEST").read_text(encoding="utf-8").splitlines()
+    told = {name: digest for kind, digest, name in (line.split() for line in lines if line[:5] == "file ")}
+    shipped = {path.name for path in vendor.iterdir() if not path.name.endswith(".d.ts")} - {"MANIFEST"}
+
+    assert told == {name: hashlib.sha256((vendor / name).read_bytes()).hexdigest() for name in shipped}
+
+
+def test_dark_palette_is_the_same_by_system_and_by_choice() -> None:
+    tokens = Path(str(files("headrace.console") / "static" / "styles" / "tokens.css")).read_text(
+        encoding="utf-8"
+    )
+    by_system, by_choice = (
+        re.findall(r"--[\w-]+: [^;]+;", tokens.partition(beginning)[2].partition("}")[0])
+        for beginning in (':root:not([data-theme="light"]) {', ':root[data-theme="dark"] {')
+    )
+
+    assert by_system == by_choice
+    assert len(by_system) > 20
