@@ -90,7 +90,7 @@ class Screen:
         termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
     def _resized(self, _number: int, _frame: FrameType | None) -> None:
-        os.write(self._waker, b"\0")
+        """The wait ends, as after any signal that has a handler."""
 
     def _stopped(self, number: int, _frame: FrameType | None) -> None:
         """Give the terminal back while the process is stopped."""
@@ -101,12 +101,13 @@ class Screen:
         # Here it goes on again.
         signal.signal(number, self._stopped)
         self._take()
-        os.write(self._waker, b"\0")
 
     def __enter__(self) -> Self:
         self._before: list[Any] = termios.tcgetattr(self._input)
         self._wakes, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
+        # A signal that comes just before the wait, or to another thread, does not interrupt it by itself.
+        self._wakes_before = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         self._handlers = {
             signal.SIGWINCH: signal.signal(signal.SIGWINCH, self._resized),
             signal.SIGTSTP: signal.signal(signal.SIGTSTP, self._stopped),
@@ -119,6 +120,7 @@ class Screen:
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakes_before)
         os.close(self._wakes)
         os.close(self._waker)
         self._give_back()
