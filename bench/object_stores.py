@@ -55,6 +55,7 @@ def object_server(latency_ms: float, bandwidth_mbs: float = 0.0) -> Iterator[int
 def moto_server(bucket: str) -> Iterator[str]:
     """Run moto's S3 with one empty bucket for a block; gives its URL.
 
+    Those that run in a process at a time have the same buckets; with the last one all are gone.
     Raises: BenchError where moto is not installed.
     """
     try:
@@ -65,14 +66,26 @@ def moto_server(bucket: str) -> Iterator[str]:
     server.start()
     served: Any = server._server
     served.app = _one_by_one(served.app)
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    _motos.add(endpoint)
     try:
-        host, port = server.get_host_and_port()
-        endpoint = f"http://{host}:{port}"
-        with urlopen(Request(f"{endpoint}/{bucket}", method="PUT"), timeout=10):
-            pass
+        _ask(f"{endpoint}/{bucket}", "PUT")
         yield endpoint
     finally:
+        _motos.remove(endpoint)
+        if not _motos:
+            _ask(f"{endpoint}/moto-api/reset", "POST")
         server.stop()
+
+
+_motos: Final[set[str]] = set()
+"""The URLs of moto's servers that run in this process."""
+
+
+def _ask(url: str, method: str) -> None:
+    with urlopen(Request(url, method=method), timeout=10):
+        pass
 
 
 def _one_by_one(app: Callable[..., Any]) -> Callable[..., Any]:

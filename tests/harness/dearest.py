@@ -33,6 +33,8 @@ DEAREST: Final = (
     "tables",
     "ten tasks",
     "ten tasks by mouse",
+    "progress",
+    "rows by schema",
 )
 """What each is about."""
 

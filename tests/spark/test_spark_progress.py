@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import depth
+from harness.dearest import in_turn
 from harness.stored_sources import KINDS, Source, stored_source
 from harness.waiting import LONG, wait_until
 from headrace.spark import watch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("progress")]
 
 
 @pytest.fixture(params=depth.turn(KINDS))

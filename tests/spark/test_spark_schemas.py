@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from harness.dearest import in_turn
 from harness.waiting import LONG
 from headrace.client.blocking import Connection, connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, in_turn("rows by schema")]
 
 pytest.importorskip("fastjsonschema")
 
