@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -65,7 +66,8 @@ class Looked(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `python -m bench console` takes."""
     parser.add_argument("--rounds", type=int, default=7, help="loads without and with a console, in turn")
-    parser.add_argument("--seconds", type=int, default=4, help="of each load")
+    parser.add_argument("--seconds", type=int, default=10, help="of each load")
+    parser.add_argument("--load", type=int, default=200_000, help="messages a second of each load")
     parser.add_argument("--many", type=int, default=10_000, help="connections, and streams")
     parser.add_argument("--rate", type=int, default=50_000, help="messages a second in the tail")
     parser.add_argument("--name", help="result file below bench/results/local; the page is left alone")
@@ -92,7 +94,7 @@ def run_console(options: argparse.Namespace, origin: dict[str, object]) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     result = {
         **origin,
-        **{name: getattr(options, name) for name in ("rounds", "seconds", "many", "rate")},
+        **{name: getattr(options, name) for name in ("rounds", "seconds", "load", "many", "rate")},
         **{"cost": cost, "tail": tail, "connections": connections, "streams": streams},
     }
     SECTION.publish(result, options.name)
@@ -118,30 +120,31 @@ def _looked() -> Iterator[Looked]:
 
 def _cost(
     looked: Looked, browser: Browser, options: argparse.Namespace, progress: Progress
-) -> dict[str, Any]:
-    """Medians of rates and of the server's CPU ns for each message, without a console and with one."""
-    found: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+) -> dict[str, float]:
+    """Medians of the server's CPU time in a second, without a console and with one, and of the difference.
+
+    The rate of messages is the same in all: a server at full speed would share the processors with a browser
+    that is elsewhere in earnest. A server serves with one thread, so what a console takes of it is what it
+    takes of the messages that the server could pass on.
+    """
+    found: dict[str, list[float]] = {"without": [], "with": [], "difference": []}
     for _ in range(options.rounds):
-        found["without"].append(_load(looked, options.seconds))
+        without = _load(looked, options)
         with browser.page(looked.url, "#/overview") as page:
             page.wait_for("main h1")
-            found["with"].append(_load(looked, options.seconds))
+            beside = _load(looked, options)
+        for side, share in (("without", without), ("with", beside), ("difference", beside - without)):
+            found[side].append(share)
         progress.step("loads")
-    pairs = zip(found["with"], found["without"], strict=True)
-    ratios = [{key: one[key] / other[key] for key in one} for one, other in pairs]
-    return {**{side: _medians(each) for side, each in found.items()}, "ratio": _medians(ratios)}
+    return {side: statistics.median(shares) for side, shares in found.items()}
 
 
-def _medians(found: list[dict[str, float]]) -> dict[str, float]:
-    return {key: statistics.median(each[key] for each in found) for key in found[0]}
-
-
-def _load(looked: Looked, seconds: int) -> dict[str, float]:
-    """One publisher at full speed."""
-    before = cpu_ns(looked.server.pid)
-    said = _bench(looked, "pub", "load.x", "--duration", f"{seconds}s")
-    spent = cpu_ns(looked.server.pid) - before
-    return {"rate": said["messages_per_second"], "cpu_ns": spent / said["messages"]}
+def _load(looked: Looked, options: argparse.Namespace) -> float:
+    """Send from one client to another at a rate; the share of one processor that the server takes."""
+    before, began = cpu_ns(looked.server.pid), time.perf_counter_ns()
+    load = ("--rate", str(options.load), "--duration", f"{options.seconds}s")
+    _bench(looked, "sub", "load.x", "--publishers", "1", *load)
+    return (cpu_ns(looked.server.pid) - before) / (time.perf_counter_ns() - began)
 
 
 def _bench(looked: Looked, *words: str) -> dict[str, Any]:
@@ -161,7 +164,7 @@ def _tail(looked: Looked, browser: Browser, options: argparse.Namespace) -> dict
     with browser.page(looked.url, "#/live?subject=load.%3E") as page:
         page.wait_for("main h1")
         page.forget()
-        load = ("--rate", str(options.rate), "--duration", f"{options.seconds * 5}s")
+        load = ("--rate", str(options.rate), "--duration", f"{options.seconds * 2}s")
         said = _bench(looked, "pub", "load", "--subjects", "20", *load)
         return {"rate": said["messages_per_second"], **page.figures()}
 
@@ -201,18 +204,21 @@ def _list(looked: Looked, browser: Browser, address: str) -> dict[str, float]:
 
 
 def _words(result: dict[str, Any]) -> str:
-    rows = [("", "without a console", "with one", "ratio"), ("---",) * 4]
-    for title, key, unit in (("messages a second", "rate", ""), ("server CPU of a message", "cpu_ns", " ns")):
-        without, beside, ratio = (result["cost"][side][key] for side in ("without", "with", "ratio"))
-        rows.append((title, f"{without:,.0f}{unit}", f"{beside:,.0f}{unit}", f"{ratio:.3f}"))
+    cost = result["cost"]
+    rows = [("server CPU of one processor", "without a console", "with one", "difference"), ("---",) * 4]
+    rows.append((f"{result['load']:,} messages a second", *_shares(cost)))
     pages = [("page", "first rows", "longest task", "heap of the tab"), ("---",) * 4]
     pages.append((f"Live, {result['tail']['rate']:,.0f} messages a second", "", *_page(result["tail"])))
     for name in ("connections", "streams"):
         first = f"{result[name]['first_rows_ms']:.0f} ms"
         pages.append((f"{result['many']:,} {name}, scrolled through", first, *_page(result[name])))
     tables = ["\n".join(f"| {' | '.join(row)} |" for row in table) for table in (rows, pages)]
-    note = f"Medians of {result['rounds']} pairs of one publisher, the browser beside it."
+    note = f"Medians of {result['rounds']} pairs of {result['seconds']} s, one client to another."
     return "\n\n".join((*tables, f"{note} `python -m bench console`")) + "\n"
+
+
+def _shares(cost: dict[str, float]) -> list[str]:
+    return [f"{100 * cost[side]:.1f} %" for side in ("without", "with", "difference")]
 
 
 def _page(figures: dict[str, float]) -> tuple[str, str]:
