@@ -22,8 +22,8 @@ from headrace.engine.reply_mapping cimport remember_mapped_reply
 from headrace.engine.stream_imports cimport drop_shadows, rename
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, REMOTE_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
-    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,
-    msg_t, plan_t, router_t, sub_t,
+    LINK_TRACED, LINK_TRACKS_REPLIES, LINK_TRANSLATES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy,
+    hr_hash, link_t, msg_t, plan_t, router_t, sub_t,
 )
 from headrace.engine.tracing cimport TRACE_REFUSED, TRACE_TAKEN, TRACE_UNSEEN, judge_traced
 from headrace.engine.trie cimport remove
@@ -83,8 +83,9 @@ cdef int strip_headers(msg_t *m, router_t *r) except -1:
     return 0
 
 
-cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
-    """`deliver` for a receiver in this process: no frame, no outbox, no max_pending."""
+cdef int hand_over(sub_t *s, msg_t *m) except -1:
+    """`deliver` for a receiver that takes messages by itself: a service, which has no outbox and no max_pending, or a
+    client of another protocol."""
     cdef link_t *l = s.link
     if not l.accept(s, m):
         return REFUSED
@@ -96,7 +97,7 @@ cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
 
 
 cdef int look_twice(sub_t *s, msg_t *m, const char **head, size_t *head_len) except -1:
-    """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or a service has TAKEN it.
+    """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or it was TAKEN over.
 
     A delivery over a shadow gets another head: to its receiver the message has another subject, but for one
     that is shown with a subject of its own.
@@ -138,8 +139,8 @@ cdef int judge(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
             stall(m.source, l)
     if l.flags & (LINK_TRACKS_REPLIES | LINK_TRACED):
         report(s, m, head, head_len)
-    if l.flags & LINK_SERVICE:
-        return hand_to_service(s, m)
+    if l.flags & (LINK_SERVICE | LINK_TRANSLATES):
+        return hand_over(s, m)
     return FRAME
 
 

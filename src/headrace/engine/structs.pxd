@@ -117,6 +117,7 @@ cdef enum link_flag:
     LINK_BLOCKED = 1 << 15       # the socket took less than offered
     LINK_CHECKS_SUBSCRIBE = 1 << 16  # the session is asked about each SUB
     LINK_SERVICE = 1 << 17       # a service of this process: it takes messages by `accept`, not as frames
+    LINK_TRANSLATES = 1 << 18    # a client of another protocol: `accept` writes the frames of its own
 
 cdef enum sub_flag:
     SUB_ORIGIN = 1 << 21         # remote, on behalf of a leaf cluster: its name stands behind the queue group
@@ -132,7 +133,7 @@ cdef enum sub_flag:
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED
-                       | LINK_SERVICE | SUB_REMOVED | SUB_FILTERED | SUB_SHADOW)
+                       | LINK_SERVICE | LINK_TRANSLATES | SUB_REMOVED | SUB_FILTERED | SUB_SHADOW)
 
 cdef enum reason_t:
     # Mirrors reasons.CloseReason.
@@ -212,6 +213,7 @@ cdef struct shadow_t:
 cdef union quota_t:
     uint64_t limit               # of a local subscription: auto-unsubscribe at this many delivered; 0: none
     uint64_t weight              # of a remote one (SUB_REMOTE) in a queue group: how many members it stands for
+    void *own                    # of a LINK_TRANSLATES: what the link keeps of the subscription
 
 cdef struct sub_t:
     link_t *link
@@ -506,6 +508,6 @@ cdef struct link_t:
     uint64_t in_bytes
     uint64_t out_bytes
     uint64_t stalls
-    accept_t accept              # of a LINK_SERVICE: takes one message of this subscription
+    accept_t accept              # of a LINK_SERVICE or LINK_TRANSLATES: takes one message of this subscription
     s2_t *s2                     # NULL: nothing is compressed
     remote_t *remote             # NULL: a client, or something of this server; the Link's
