@@ -67,6 +67,9 @@ WEBSOCKET_MAX_MESSAGE: Final = 64 << 20
 WEBSOCKET_BEFORE_CONNECT: Final = 64 << 10
 """Bytes that a WebSocket client which must authenticate may send before it has; more closes with 1008."""
 
+MAX_MQTT_USER_PROPERTIES: Final = 1024
+"""User properties that one MQTT packet may have beside PUBLISH; with more the connection is closed (0x97)."""
+
 CONSOLE_CONNECTIONS: Final = 32
 """Connections at a time that ask for files of the console; one more gets 503 and is closed."""
 
