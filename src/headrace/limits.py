@@ -67,8 +67,33 @@ WEBSOCKET_MAX_MESSAGE: Final = 64 << 20
 WEBSOCKET_BEFORE_CONNECT: Final = 64 << 10
 """Bytes that a WebSocket client which must authenticate may send before it has; more closes with 1008."""
 
+MQTT_ACK_WAIT: Final = 30.0
+"""mqtt: a message of QoS 1 or 2 that was not acknowledged by then is sent again."""
+
+MQTT_MAX_ACK_PENDING: Final = 1024
+"""mqtt: messages of a subscription that may wait for an acknowledgement; further ones stay in the stream."""
+
+MQTT_API_TIMEOUT: Final = 5.0
+"""mqtt: a JetStream that has not answered by then is not there, and the client's connection is closed."""
+
+MQTT_RECEIVE_MAXIMUM: Final = 1024
+"""mqtt: messages of QoS 1 and 2 that a client of MQTT 5 may have unacknowledged; one more closes (0x93)."""
+
+MQTT_TOPIC_ALIASES: Final = 10
+"""mqtt: topic aliases that a client of MQTT 5 may use; a higher one closes (0x94)."""
+
 MAX_MQTT_USER_PROPERTIES: Final = 1024
 """User properties that one MQTT packet may have beside PUBLISH; with more the connection is closed (0x97)."""
+
+MQTT_CONNECT_TIMEOUT: Final = 30.0
+"""An MQTT client of a server without users that has not sent CONNECT by then is closed."""
+
+MQTT_PACKET_OVERHEAD: Final = 64 << 10
+"""Bytes that an MQTT packet may have beside a payload of max_payload; a larger one closes (0x95)."""
+
+MQTT_TCP_KEEP_ALIVE: Final = 15
+"""Seconds without a byte after which the system asks whether an MQTT client is there, and between questions; one
+that is not is closed. Keep alive 0 asks for nothing more."""
 
 CONSOLE_CONNECTIONS: Final = 32
 """Connections at a time that ask for files of the console; one more gets 503 and is closed."""

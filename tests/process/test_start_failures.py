@@ -92,9 +92,11 @@ def test_configuration_that_is_never_closed(refused: Refused) -> None:
 
 
 def test_configuration_of_what_is_not_there_yet(refused: Refused) -> None:
-    line = only(refused(config="mqtt: {}\n"))
+    line = only(refused(config="write_timeout: retry\n"))
 
-    assert line.endswith('server.conf:1:1: field "mqtt" is not supported by this version of Headrace yet')
+    assert line.endswith(
+        'server.conf:1:1: field "write_timeout" is not supported by this version of Headrace yet'
+    )
 
 
 @pytest.mark.parametrize("flag", ["--profile=1"])

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.conf.account_options import AccountOptions, SubjectMapping
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
+    from headrace.conf.mqtt_options import MqttOptions
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.streaming_options import StreamingOptions
@@ -308,6 +309,12 @@ class Options(Keyed, frozen=True):
         aliases=("ws",),
         read="websocket:websocket",
     )
+    mqtt: MqttOptions | None = key(
+        None,
+        "A port for clients over MQTT: [mqtt.md](mqtt.md)",
+        "map",
+        read="mqtt:mqtt",
+    )
     proxy_protocol: bool = key(False, "Connections of the client port may begin with a PROXY protocol header")
     streaming: StreamingOptions | None = key(
         None,
@@ -487,8 +494,10 @@ class Options(Keyed, frozen=True):
     @property
     def maps_certificates(self) -> bool:
         """True if a port maps clients' certificates to users."""
-        ports = (self.tls, self.websocket.tls if self.websocket is not None else None)
-        return any(tls is not None and tls.verify_and_map for tls in ports)
+        blocks = (self, self.websocket, self.mqtt)
+        return any(
+            block is not None and block.tls is not None and block.tls.verify_and_map for block in blocks
+        )
 
     @property
     def requires_authentication(self) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.conf.jetstream import JetStreamBlock
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
+    from headrace.conf.mqtt_options import MqttOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_options import StreamingOptions
@@ -154,6 +155,7 @@ class OptionsBuilder:
         self._check_operator()
         self._check_no_auth_user("no_auth_user", self._values.get("no_auth_user"))
         self._check_websocket()
+        self._check_credentials_of("mqtt")
         self._check_accounts()
         self._check_leafnodes()
         self._check_callout()
@@ -164,6 +166,7 @@ class OptionsBuilder:
             self._values["streaming"] = streaming_options(self._streaming, self._problems, self._environ)
         self._check_jetstream()
         self._check_default_domains()
+        self._check_mqtt()
         self._check_adopted()
         self._check_processes()
         self._problems.raise_any()
@@ -454,17 +457,32 @@ class OptionsBuilder:
         options = cast("WebSocketOptions | None", self._get("websocket"))
         if options is None or self._failed & {"authorization", "accounts"}:
             return
-        self._check_no_auth_user("websocket", options.no_auth_user)
-        if options.authorization.required and self._user_names():
-            kind = "token" if options.authorization.token else "username"
-            message = f"websocket authentication {kind} not compatible with presence of users/nkeys"
-            self._report(message, "websocket")
+        self._check_credentials_of("websocket")
         if options.jwt_cookie and self._values.get("operator") is None:
             message = (
                 "trusted operators or trusted keys configuration is required for JWT authentication via "
                 f"cookie {shown(options.jwt_cookie)}"
             )
             self._report(message, "websocket")
+
+    def _check_credentials_of(self, block: str) -> None:
+        """Check who may connect at a port with credentials of its own."""
+        options = cast("WebSocketOptions | MqttOptions | None", self._get(block))
+        if options is None or self._failed & {"authorization", "accounts"}:
+            return
+        self._check_no_auth_user(block, options.no_auth_user)
+        if options.authorization.required and self._user_names():
+            kind = "token" if options.authorization.token else "username"
+            self._report(f"{block} authentication {kind} not compatible with presence of users/nkeys", block)
+
+    def _check_mqtt(self) -> None:
+        """Check that a server with an MQTT port has what its sessions need."""
+        if self._get("mqtt") is None or self._failed & {"cluster", "gateway", "leafnodes", "jetstream"}:
+            return
+        from headrace.conf.mqtt import mqtt_problems
+
+        for message, option in mqtt_problems(self._values):
+            self._report(message, option)
 
     def _check_accounts(self) -> None:
         """Check the rules over several accounts; each problem has the position of its import, export or

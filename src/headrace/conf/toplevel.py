@@ -220,12 +220,9 @@ _OTHER_KEYS: Final = (
     Field(("prof_block_rate",), whole, idle=_PROFILER, binds=False, text="The same"),
 )
 
-_NEVER: Final[frozenset[object]] = frozenset()
 _FALSE: Final[frozenset[object]] = frozenset((False,))
 
 _UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
-    # other servers and other protocols
-    "mqtt": _NEVER,
     # TLS
     "ocsp": _FALSE | {("mode", "never")},
     # "close" is what happens to clients by default.

@@ -10,21 +10,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.account_options import AuthorizationBlock, check_credentials
 from headrace.conf.fields import (
     UNSET,
     Binder,
-    Field,
     KeyTable,
     duration,
     duration_or_seconds,
     fields_of,
-    seconds,
     string_of,
     strings,
     values_of,
 )
 from headrace.conf.listen import advertise, listen_row
+from headrace.conf.port_authorization import port_authorization
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 from headrace.conf.websocket_options import WebSocketOptions, parse_origin
@@ -84,15 +82,6 @@ def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     return tls(binder, entry)
 
 
-def _authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
-    bound = binder.bind_map(entry, _AUTHORIZATION)
-    if bound is UNSET:
-        return UNSET
-    block = AuthorizationBlock(**cast("dict[str, Any]", values_of(bound, AuthorizationBlock)))
-    check_credentials(block, binder.problems, entry.position)
-    return block
-
-
 def _allowed_origins(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
     origins = strings(binder, entry)
     if origins is UNSET:
@@ -134,17 +123,6 @@ def _handshake_timeout(binder: Binder, entry: Entry) -> float | UnsetType:
     return duration(binder, entry)
 
 
-_AUTHORIZATION: Final = KeyTable(
-    (
-        *fields_of(AuthorizationBlock, only=("user", "password", "token")),
-        Field(
-            ("timeout",),
-            seconds,
-            text=AuthorizationBlock.KEYS["timeout"].text,
-            default="the server's",
-        ),
-    )
-)
 _WEBSOCKET: Final = KeyTable(
     (
         listen_row("Address and port", default="0.0.0.0"),
@@ -155,7 +133,7 @@ _WEBSOCKET: Final = KeyTable(
                 "tls": _tls,
                 "allowed_origins": _allowed_origins,
                 "handshake_timeout": _handshake_timeout,
-                "authorization": _authorization,
+                "authorization": port_authorization,
                 "headers": _headers,
                 "ping_interval": duration_or_seconds,
             },

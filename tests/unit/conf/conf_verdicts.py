@@ -273,7 +273,6 @@ OPTIONS = [
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
         write_timeout_retry="write_timeout: retry",
     ),
 ]

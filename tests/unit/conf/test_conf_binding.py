@@ -130,7 +130,7 @@ def test_load_warns_of_numbers_where_durations_belong() -> None:
 
 def test_load_reports_mistakes_of_all_kinds_at_once() -> None:
     found = complaints(
-        "port: x\nmax_paylod: 1\nmqtt {}\nlame_duck_grace_period: '5m'\nserver_name: 'a b'\nhost: 12-3\n"
+        "port: x\nmax_paylod: 1\nmqtt: 1\nlame_duck_grace_period: '5m'\nserver_name: 'a b'\nhost: 12-3\n"
         "authorization { users: [{user: a, permissions: {publish: '..'}}, {usr: b}] }\ndebug: true"
     )
     assert [text.split(": ")[0].removeprefix("<text>:") for text in found] == [

@@ -16,6 +16,7 @@ from gateway_verdicts import GATEWAY_CASES
 from jetstream_verdicts import JETSTREAM_CASES
 from leafnode_verdicts import LEAFNODE_CASES
 from listener_verdicts import LISTENER_CASES
+from mqtt_verdicts import MQTT_CASES
 
 from headrace.conf.binding import load_options
 from headrace.errors import ConfigError
@@ -28,6 +29,7 @@ CASES = [
     *CLUSTER_CASES,
     *GATEWAY_CASES,
     *LEAFNODE_CASES,
+    *MQTT_CASES,
 ]
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 OURS_ACCEPT = {Verdict.ACCEPT, Verdict.WARN, Verdict.LENIENT}

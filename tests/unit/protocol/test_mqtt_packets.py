@@ -35,7 +35,7 @@ from headrace.protocol.mqtt.properties import PacketKind, Properties
 from headrace.protocol.mqtt.reasons import MqttError, Reason, ReturnCode
 from headrace.protocol.mqtt.topics import check_topic, shared_parts
 
-_TEXTS: Final = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8)
+_TEXTS: Final = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8)
 _NAMES: Final = st.text("abcXYZ019/äß", min_size=1, max_size=8)
 
 

@@ -19,9 +19,9 @@ from headrace.protocol.mqtt.properties import (
 from headrace.protocol.mqtt.reasons import MqttError, Reason
 
 _BYTES: Final = st.none() | st.binary(max_size=6)
-_TEXT: Final = st.none() | st.text(
-    st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=5
-).map(str.encode)
+_TEXT: Final = st.none() | st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=5).map(
+    str.encode
+)
 _FLAG: Final = st.none() | st.integers(0, 1)
 _TWO: Final = st.none() | st.integers(0, 65535)
 _POSITIVE: Final = st.none() | st.integers(1, 65535)
