@@ -134,7 +134,7 @@ def test_load_reports_mistakes_of_all_kinds_at_once() -> None:
         "authorization { users: [{user: a, permissions: {publish: '..'}}, {usr: b}] }\ndebug: true"
     )
     assert [text.split(": ")[0].removeprefix("<text>:") for text in found] == [
-        *("1:7", "2:1", "3:1", "4:1", "5:1", "6:7", "7:58", "7:67"),
+        *("1:7", "2:1", "3:7", "4:1", "5:1", "6:7", "7:58", "7:67"),
     ]
 
 

@@ -116,6 +116,28 @@ CLUSTER = "cluster {{ port: 1, {} }}"
             "websocket { port: 1, no_tls: true, compression: true }",
             {"websocket.compression": True},
         ),
+        (
+            "jetstream: true, mqtt { port: 1 }",
+            "jetstream: true, mqtt { port: 2, js_api_timeout: '1s', reject_qos2_publish: true }",
+            {"mqtt.port": True, "mqtt.js_api_timeout": True, "mqtt.reject_qos2_publish": True},
+        ),
+        (
+            "jetstream: true, mqtt { port: 1 }",
+            "jetstream: true, mqtt { port: 1, ack_wait: '1s', max_pending: 2, stream_replicas: 2,"
+            " max_level: 4, consumer_memory_storage: true, consumer_inactive_threshold: '1h' }",
+            dict.fromkeys(
+                (
+                    "mqtt.ack_wait",
+                    "mqtt.max_ack_pending",
+                    "mqtt.stream_replicas",
+                    "mqtt.consumer_memory_storage",
+                    "mqtt.consumer_inactive_threshold",
+                    "mqtt.max_level",
+                ),
+                False,
+            ),
+        ),
+        ("jetstream: true", "jetstream: true, mqtt { port: 1 }", {"mqtt": True}),
     ],
 )
 def test_what_needs_a_restart_within_blocks(before: str, after: str, changes: dict[str, bool]) -> None:
