@@ -99,13 +99,22 @@ LISTEN = 'listen: "127.0.0.1:4222"\n'
 USERS = f'authorization {{ users: [{{user: a, password: "{HASH}"}}] }}\n'
 PLAIN = "authorization { users: [{user: a, password: b}] }\n"
 CLUSTER = 'cluster { name: C, listen: "0.0.0.0:6222", routes: ["nats://b:6222"%s]%s }\n'
+MQTT = "jetstream: true\nmqtt { %s }\n"
 ON = {"jetstream": {"config": {}}}
 
 EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
     "no-authentication": (
-        [of_file(), of_file('listen: "10.0.0.1:4222"'), varz(host="0.0.0.0", port=4222)],
+        [
+            of_file(),
+            of_file('listen: "10.0.0.1:4222"'),
+            varz(host="0.0.0.0", port=4222),
+            of_file(LISTEN + MQTT % "port: 1883"),
+        ],
         [
             of_file(LISTEN),
+            of_file(LISTEN + MQTT % 'listen: "127.0.0.1:1883"'),
+            of_file(LISTEN + USERS + MQTT % "port: 1883"),
+            of_file(LISTEN + MQTT % "port: 1883, authorization { user: a, password: b }"),
             of_file("host: localhost"),
             of_file(USERS),
             of_file("accounts { A { users: [{user: a, password: b}] } }"),
@@ -174,8 +183,15 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
         [of_file(PLAIN, mode=0o600), of_file(USERS, mode=0o644), of_file(mode=0o644)],
     ),
     "no-tls": (
-        [of_file(USERS), varz(host="0.0.0.0", auth_required=True)],
         [
+            of_file(USERS),
+            varz(host="0.0.0.0", auth_required=True),
+            of_file(LISTEN + USERS + MQTT % "port: 1883"),
+            of_file(LISTEN + MQTT % "port: 1883, authorization { token: t }"),
+        ],
+        [
+            of_file(LISTEN + USERS + MQTT % 'listen: "127.0.0.1:1883"'),
+            of_file(LISTEN + MQTT % "port: 1883"),
             of_file(LISTEN + USERS),
             of_file(),
             varz(host="0.0.0.0", auth_required=True, tls_required=True),
@@ -342,7 +358,7 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
         [Evidence(NOW, FileEvidence("x.conf", problems=("1:1: unknown field",)))],
         [of_file(), Evidence(NOW)],
     ),
-    "only-in-nats-server": ([of_file(unsupported=("field mqtt",))], [of_file()]),
+    "only-in-nats-server": ([of_file(unsupported=("field write_timeout",))], [of_file()]),
     "configuration-not-read": (
         [replace(of_file(), servers=(ServerEvidence("S1", varz={"config_digest": "sha256:other"}),))],
         [
@@ -558,12 +574,12 @@ def test_mistakes_are_findings_and_what_only_the_go_server_has_is_passed_over(tm
     file = tmp_path / "x.conf"
     file.write_text("prot: 4222\n")
     wrong = file_evidence(str(file))
-    file.write_text('mqtt { port: 1883 }\njetstream { store_dir: "/nowhere/js" }\n')
+    file.write_text('write_timeout: retry\njetstream { store_dir: "/nowhere/js" }\n')
     go = file_evidence(str(file))
 
     assert wrong.options is None
     assert "prot" in wrong.problems[0]
     assert go.options is not None
-    assert "mqtt" in go.unsupported[0]
+    assert "write_timeout" in go.unsupported[0]
     assert go.stores[0].directory == "/nowhere/js"
     assert go.stores[0].total_bytes > 0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from headrace.cli.diagnosis.evidence import Evidence
     from headrace.conf.account_options import UserOptions
+    from headrace.conf.mqtt_options import MqttOptions
     from headrace.conf.options import Options
 
 SOON_NS: Final = 30 * 86_400 * 1_000_000_000
@@ -44,6 +45,9 @@ def no_authentication(evidence: Evidence) -> Iterator[Symptom]:
         asks = options.requires_authentication or (options.tls is not None and options.tls.verify)
         if not asks:
             yield Symptom(_file(evidence), f"{options.host}:{options.port} lets everybody in")
+    mqtt = _public_mqtt(options)
+    if mqtt is not None and not _asks_mqtt(options) and not (mqtt.tls is not None and mqtt.tls.verify):
+        yield Symptom(_file(evidence), f"mqtt: {mqtt.host}:{mqtt.port} lets everybody in")
     for server in evidence.servers:
         varz = server.varz
         if "host" not in varz:
@@ -109,6 +113,9 @@ def no_tls(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(_file(evidence), f"{options.host}:{options.port} has no tls")
         elif options.allow_non_tls:
             yield Symptom(_file(evidence), f"{options.host}:{options.port} takes clients without TLS, too")
+    mqtt = _public_mqtt(options)
+    if mqtt is not None and mqtt.tls is None and _asks_mqtt(options):
+        yield Symptom(_file(evidence), f"mqtt: {mqtt.host}:{mqtt.port} has no tls")
     for server in evidence.servers:
         varz = server.varz
         if varz.get("auth_required") and is_public(varz.get("host")) and not varz.get("tls_required"):
@@ -187,6 +194,19 @@ def _users(options: Options) -> Iterator[tuple[str | None, UserOptions]]:
     for account in options.accounts:
         for user in account.users:
             yield account.name, user
+
+
+def _public_mqtt(options: Options | None) -> MqttOptions | None:
+    """Return the MQTT port that other machines may reach, if there is one."""
+    mqtt = None if options is None else options.mqtt
+    return mqtt if mqtt is not None and is_public(mqtt.host) else None
+
+
+def _asks_mqtt(options: Options | None) -> bool:
+    """True if clients over MQTT have to say who they are."""
+    if options is None or options.mqtt is None:
+        return False
+    return options.requires_authentication or options.mqtt.authorization.required
 
 
 def _asks(block: Any) -> bool:

@@ -223,6 +223,7 @@ def _certificates(options: Options) -> Iterator[CertificateFacts]:
     blocks: dict[str, Any] = {
         "clients": options,
         "websocket": options.websocket,
+        "mqtt": options.mqtt,
         "cluster": options.cluster,
         "gateway": options.gateway,
         "leafnodes": options.leafnodes,

@@ -96,7 +96,7 @@ function listeners(varz) {
     row(names.cluster, cluster(varz), Boolean(varz.cluster?.tls_required)),
     row(names.gateway, block("gateway"), Boolean(varz.gateway?.tls_required)),
     row(names.leaf, block("leaf"), Boolean(varz.leaf?.tls_required)),
-    row(names.mqtt, block("mqtt"), !varz.mqtt?.no_tls),
+    row(names.mqtt, block("mqtt"), Boolean(varz.mqtt?.tls_cert_not_after)),
     row(names.http, { host: varz.http_host, port: varz.http_port }, null),
     row(names.https, { host: varz.http_host, port: varz.https_port }, true),
   ]);
