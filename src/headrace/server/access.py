@@ -7,14 +7,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.server.auth import authentication_timeout
+from msgspec.structs import replace
+
+from headrace.server.auth import Authenticator, authentication_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Protocol
 
+    from headrace.conf.account_options import AuthorizationOptions
+    from headrace.conf.options import Options
     from headrace.conf.tls_options import TLSOptions
-    from headrace.server.auth import Authenticator
     from headrace.server.port import AccessHost
+
+    class PortBlock(Protocol):
+        """The block of a port that may say who connects there, in the place of the server's settings."""
+
+        @property
+        def authorization(self) -> AuthorizationOptions: ...
+        @property
+        def no_auth_user(self) -> str | None: ...
+        @property
+        def overrides_authorization(self) -> bool: ...
+
+
+def own_authenticator(options: Options, block: PortBlock) -> Authenticator | None:
+    """Return the authenticator of a port's block; None if it has no credentials of its own."""
+    if not block.overrides_authorization:
+        return None
+    authorization = block.authorization if block.authorization.required else options.authorization
+    return Authenticator(replace(options, authorization=authorization, no_auth_user=block.no_auth_user))
 
 
 class Access:

@@ -77,6 +77,11 @@ class ClientOps(ConnectionLog):
             session.estimated_rtt_ns = time_ns() - session.start_ns
         if session.link.traced:
             self._trace_line("<<-", f"CONNECT {redacted_connect(text)}")
+        self._judge(options)
+
+    def _judge(self, options: ClientConnect) -> None:
+        """Decide about the credentials of a CONNECT, now or later."""
+        session = self.connection
         if session.is_connected or not self._is_nobody:
             session.link.drop_subscriptions()
         if options.account or options.new_account:
@@ -105,6 +110,7 @@ class ClientOps(ConnectionLog):
         return bool(self.connection.proxy_key)
 
     def _decide_later(self, options: ClientConnect, decision: _Decision) -> None:
+        self.connection.is_undecided = True
         self.connection.link.hold()
         self._server.tasks.run(self._decided(options, decision))
 
@@ -116,6 +122,8 @@ class ClientOps(ConnectionLog):
             self.failed(error)
             self._server.ticks.wake()
             return
+        finally:
+            session.is_undecided = False
         if session.is_closed or session.link.is_closing:
             return
         self._authenticated(options, identity)
@@ -130,9 +138,13 @@ class ClientOps(ConnectionLog):
         if identity is None:
             self._authentication_failed(options)
             return
-        session.options = options = self._renamed(options, identity)
-        if not self._enters(identity):
-            return
+        session.options = self._renamed(options, identity)
+        if self._enters(identity):
+            self._begin(identity)
+
+    def _begin(self, identity: Identity) -> None:
+        """Serve a client that has a place in its account, by what it asks for in its CONNECT."""
+        session, options = self.connection, self.connection.options
         if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
             self.error("invalid client protocol")
             session.refuse("invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
@@ -221,7 +233,7 @@ class ClientOps(ConnectionLog):
             account = session.identity.account if session.identity else ""
             is_system = {"acc_is_sys": True} if account == self._server.accounts.system else {}
             changes = {"max_payload": session.link.max_payload, "remote_account": account, **is_system}
-            session.link.send(session.info(connect_info=True, **changes))
+            session.link.send(session.words.info(session, connect_info=True, **changes))
 
     def pong(self) -> None:
         """Note a PONG: the client is there, and the round trip is measured."""
@@ -290,7 +302,8 @@ class ClientOps(ConnectionLog):
         self.error(TOO_MANY_SUBSCRIPTIONS)
 
     def _violate(self, what: str) -> None:
-        self.connection.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode())
+        session = self.connection
+        session.link.send(session.words.complaint(f"Permissions Violation for {what}"))
 
     # -- for services -----------------------------------------------------------------------------
 

@@ -57,6 +57,15 @@ class ClientPermissions:
         """True if traces of the client's messages may be published there."""
         return self._permissions is None or self._permissions.may_publish(subject)
 
+    def may_publish(self, subject: bytes) -> bool:
+        """True if a message of the client may be published there; also as a response to a request."""
+        permissions = self._permissions
+        return permissions is None or permissions.may_publish(subject) or self.may_respond(subject)
+
+    def may_receive(self, subject: bytes) -> bool:
+        """True if a message may be delivered to the client, on a subscription that covers more of them."""
+        return self._permissions is None or self._permissions.may_deliver(subject)
+
     def note_reply(self, reply: bytes) -> None:
         """Permit responses to a message with this reply subject, which is being delivered."""
         if self._responses is None or self._permissions is None or self._permissions.may_publish(reply):

@@ -7,7 +7,7 @@ Never lives here: what one client may do (`session`), sockets (`listener`), why 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.engine.reasons import CloseReason
 from headrace.server.admission import Admission
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
         def next_number(self) -> Callable[[], int]: ...
 
 
+_TOO_MANY: Final = "maximum connections exceeded"
+
+
 class Clients:
     """The sessions, the oldest first, and the counters of all that ever were.
 
@@ -80,10 +83,12 @@ class Clients:
         elsewhere = worker.connections_elsewhere if worker is not None else 0
         return 0 < self._server.options.max_connections < len(self._sessions) + elsewhere
 
-    def new_session(self, access: Access, address: str, port: int) -> ClientSession:
-        """Make the session of a connection that was accepted."""
+    def new_session(
+        self, access: Access, address: str, port: int, kind: type[ClientSession] = ClientSession
+    ) -> ClientSession:
+        """Make the session of a connection that was accepted. `kind`: of session, by the protocol."""
         self.total += 1
-        session = ClientSession(self._server, access, self._server.next_number(), address, port)
+        session = kind(self._server, access, self._server.next_number(), address, port)
         self._sessions[session.cid] = session
         self._count()
         return session
@@ -99,14 +104,15 @@ class Clients:
         self._admission.leave(session)
 
     def refuse(self, session: ClientSession, sock: socket.socket) -> None:
-        """Close a connection that is one too many: INFO, the error, the end."""
-        session.error("maximum connections exceeded")
+        """Close a connection that is one too many: its greeting, the error, the end."""
+        session.error(_TOO_MANY)
+        words, reason = session.words, CloseReason.MAX_CONNECTIONS_EXCEEDED
         try:
-            sock.send(session.info() + b"-ERR 'maximum connections exceeded'\r\n")
+            sock.send(words.greeting(session) + words.farewell(session, _TOO_MANY, reason))
         except OSError as error:
             session.debug(f"could not be told: {error}")
         sock.close()
-        self.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        self.forget(session.cid, reason)
 
     def forget(self, cid: int, reason: CloseReason) -> None:
         """Note that a connection is over: keep what monitoring shows of it, give everything back."""
@@ -126,7 +132,7 @@ class Clients:
         """Send INFO as it is now to those who take it at any time."""
         for session in self:
             if session.has_async_info:
-                session.link.send(session.info())
+                session.link.send(session.words.info(session))
         self._server.ticks.wake()
 
     def _count(self) -> None:

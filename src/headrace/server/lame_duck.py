@@ -70,8 +70,7 @@ async def _close(server: _Server, clients: list[ClientSession], seconds: float, 
             await sleep(random.uniform(longest / 2, longest))
             if session.is_closed:
                 continue
-        session.link.doom(CloseReason.SERVER_SHUTDOWN)
-        server.ticks.wake()
+        session.end(CloseReason.SERVER_SHUTDOWN)
         closed += 1
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
 MOST_BUSY_POLL_US: Final = 1000
 TLS_RECORD: Final = 0x16  # first byte of a ClientHello
-_THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again later.'\r\n"
+_THROTTLED: Final = "Connection throttling is active. Please try again later."
 
 
 def default_transport() -> str:
@@ -127,15 +127,23 @@ def _unbound(
 
 
 class Listener(Acceptor):
-    """The client port of one server. `context` None: no TLS."""
+    """The client port of one server, or another one, with the rules of `access`. `context` None: no TLS."""
 
     _server: ListenerHost
 
-    def __init__(self, server: ListenerHost, context: ssl.SSLContext | None, sock: socket.socket) -> None:
-        super().__init__(server, sock, server.options.host)
+    def __init__(
+        self,
+        server: ListenerHost,
+        context: ssl.SSLContext | None,
+        sock: socket.socket,
+        *,
+        host: str | None = None,
+        access: Access | None = None,
+    ) -> None:
+        super().__init__(server, sock, server.options.host if host is None else host)
         self.context = context
         self._poller = server.ticks.poller
-        self._access = Access(server)
+        self._access = access or Access(server)
         self._rate = HandshakeRate(0)
         self._report: asyncio.TimerHandle | None = None
         self._takes_rate()
@@ -146,8 +154,17 @@ class Listener(Acceptor):
         self._takes_rate()
 
     def _takes_rate(self) -> None:
-        tls = self._server.options.tls
+        tls = self._access.tls
         self._rate.limit = tls.connection_rate_limit if tls else 0
+
+    @property
+    def _handshake_first(self) -> float | None:
+        """The seconds in which a handshake may come before INFO; None: INFO comes first."""
+        tls = self._access.tls
+        return tls.handshake_first if tls and self.context else None
+
+    def _new_session(self, host: str, port: int) -> ClientSession:
+        return self._server.clients.new_session(self._access, host, port)
 
     def _failed(self, session: ClientSession, error: OSError) -> None:
         """The connection could not be opened."""
@@ -193,14 +210,14 @@ class Listener(Acceptor):
             return number
         clients = self._server.clients
         try:
-            session = clients.new_session(self._access, host, port)
+            session = self._new_session(host, port)
         except BaseException:
             os.close(number)  # nobody else knows of it
             raise
         if clients.is_full or not clients.admits(session):
             clients.refuse(session, self._socket(number))
         else:
-            session.link.send(session.info())
+            session.link.send(session.words.greeting(session))
             self._serve(session, number, self._poller)
         return number
 
@@ -228,11 +245,11 @@ class Listener(Acceptor):
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
-        session = server.clients.new_session(self._access, address[0], address[1])
+        session = self._new_session(address[0], address[1])
         if server.clients.is_full or not server.clients.admits(session):
             server.clients.refuse(session, sock)
         elif self.context is None and not server.options.proxy_protocol:
-            session.link.send(session.info())
+            session.link.send(session.words.greeting(session))
             self._open_plain(session, sock)
         else:
             self._run(self._open_step_by_step(session, sock), sock)
@@ -297,15 +314,15 @@ class Listener(Acceptor):
             self._failed(session, error)
 
     async def _negotiate(self, session: ClientSession, sock: socket.socket) -> None:
-        options, context = self._server.options, self.context
-        first = options.tls.handshake_first if options.tls and context else None
+        options, context, tls = self._server.options, self.context, self._access.tls
+        first = self._handshake_first
         is_greeted = first is None or (first > 0 and await first_byte(self._server.loop, sock, first) is None)
         seen = b""
         if is_greeted:
             self._greet(session, sock)
         if options.proxy_protocol:
             seen = await self._take_proxy_header(session, sock)
-        if context is None or options.tls is None:
+        if context is None or tls is None:
             self._open_plain(session, sock, seen)
             return
         if not is_greeted and first and await first_byte(self._server.loop, sock, first) != TLS_RECORD:
@@ -315,7 +332,7 @@ class Listener(Acceptor):
         if (
             is_greeted
             and options.allow_non_tls
-            and (seen or await first_byte(self._server.loop, sock, options.tls.timeout) != TLS_RECORD)
+            and (seen or await first_byte(self._server.loop, sock, tls.timeout) != TLS_RECORD)
         ):
             self._open_plain(session, sock, seen)
             return
@@ -327,13 +344,13 @@ class Listener(Acceptor):
         session.debug("Starting TLS client connection handshake")
         if not is_greeted:
             session.tls_first = True
-            session.link.send(session.info())
-        await self._open_asyncio(session, sock, context, options.tls.timeout)
+            session.link.send(session.words.greeting(session))
+        await self._open_asyncio(session, sock, context, tls.timeout)
 
     def _greet(self, session: ClientSession, sock: socket.socket) -> None:
         """INFO, before it is known who is behind a proxy. A fresh socket has room for a line."""
         hides = {"client_ip": None} if self._server.options.proxy_protocol else {}
-        sock.send(session.info(**hides))
+        sock.send(session.words.greeting(session, **hides))
 
     async def _take_proxy_header(self, session: ClientSession, sock: socket.socket) -> bytes:
         """Read the PROXY header, and tell the session its client's address.
@@ -365,13 +382,13 @@ class Listener(Acceptor):
 
     def _throttle(self, session: ClientSession, sock: socket.socket) -> None:
         """One handshake too many in this second. The log hears of all of them in one line, a second later."""
-        server = self._server
+        server, reason = self._server, CloseReason.MAX_CONNECTIONS_EXCEEDED
         try:
-            sock.send(_THROTTLED)
+            sock.send(session.words.farewell(session, _THROTTLED, reason))
         except OSError as error:
             session.debug(f"could not be told: {error}")
         sock.close()
-        server.clients.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        server.clients.forget(session.cid, reason)
         if self._report is None:
             self._report = server.loop.call_later(WINDOW, self._report_throttled)
 

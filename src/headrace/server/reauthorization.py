@@ -77,7 +77,7 @@ def _open(server: ClientsServer) -> list[ClientSession]:
 
 
 def _judge(server: ClientsServer, before: Authenticator, session: ClientSession) -> None:
-    if session.link.is_held:
+    if session.is_undecided:
         return  # its credentials are being looked at, and by the rules of now in the end
     identity = session.identity
     if not session.is_connected and not session.link.subscriptions_count:
@@ -98,6 +98,7 @@ def _judge(server: ClientsServer, before: Authenticator, session: ClientSession)
     if credentials.mapped_certificates is None:
         renewed = after.recognised(identity, options, before, session.access.connection_type)
     if renewed is None and credentials.is_slow(options):
+        session.is_undecided = True
         session.link.hold()
         server.tasks.run(_judge_in_thread(server, session))
         return
@@ -109,6 +110,7 @@ def _judge(server: ClientsServer, before: Authenticator, session: ClientSession)
 async def _judge_in_thread(server: ClientsServer, session: ClientSession) -> None:
     """A hash is new: looking at it takes long, and only this client waits."""
     identity = await session.credentials.in_thread(session.options)
+    session.is_undecided = False
     if not session.is_closed:
         _settle(server, session, identity)
         session.go_on()
@@ -131,7 +133,7 @@ def _is_in(server: ClientsServer, session: ClientSession, account: str) -> bool:
 
 
 def _send_away(session: ClientSession) -> None:
-    session.link.doom(CloseReason.CLIENT_CLOSED)
+    session.end(CloseReason.CLIENT_CLOSED)
 
 
 def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Identity) -> None:
@@ -144,7 +146,7 @@ def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Iden
     for subject, queue, sid in session.link.judge_subscriptions(judge):
         group = f" using queue {quoted(queue)}" if queue else ""
         what = f"{quoted(subject)}{group} (sid {quoted(sid)})"
-        session.link.send(f"-ERR 'Permissions Violation for Subscription to {what}'\r\n".encode())
+        session.link.send(session.words.complaint(f"Permissions Violation for Subscription to {what}"))
         server.log.info("Removed sub %s for User %s - not authorized", what, quoted(identity.user or ""))
 
 

@@ -8,7 +8,7 @@ Source: client protocol specification, sections 2, 3 and 9.
 from __future__ import annotations
 
 from time import monotonic_ns, time, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from headrace import limits
 from headrace.engine.client import ClientLink
@@ -19,6 +19,7 @@ from headrace.server.account_membership import AccountMembership
 from headrace.server.auth import AUTHORIZATION_VIOLATION, CredentialCheck
 from headrace.server.client_ops import ClientOps
 from headrace.server.client_permissions import ClientPermissions
+from headrace.server.client_words import ClientWords
 from headrace.server.connection_log import ConnectionLog
 from headrace.server.log_text import claimed_user, client_label
 
@@ -63,6 +64,7 @@ class ClientSession(ConnectionLog):
         "identity",
         "is_closed",
         "is_connected",
+        "is_undecided",
         "link",
         "membership",
         "options",
@@ -82,6 +84,9 @@ class ClientSession(ConnectionLog):
         "transport",
     )
 
+    words: ClassVar[ClientWords] = ClientWords()
+    """The words to clients of this protocol."""
+
     _server: SessionHost
     address: str
 
@@ -99,6 +104,7 @@ class ClientSession(ConnectionLog):
             access, nkeys.new_nonce() if access.authenticator.needs_nonce else b""
         )
         self.is_connected = False
+        self.is_undecided = False  # its credentials are being looked at, and nothing is parsed meanwhile
         self.is_closed = False
         self.close_reason = CloseReason.NONE
         self.refusal = CloseReason.AUTHENTICATION_VIOLATION
@@ -118,15 +124,7 @@ class ClientSession(ConnectionLog):
         self.ping_sent_ns = 0
         self._deadline = 0  # its slot in the server's deadlines; 0: it has none
         self._expiry: asyncio.TimerHandle | None = None
-        self.link = ClientLink(
-            server.router,
-            ClientOps(server, self),
-            max_payload=options.max_payload,
-            max_control_line=options.max_control_line,
-            max_subscriptions=options.max_subscriptions,
-            max_subscription_tokens=options.max_sub_tokens,
-            must_connect=access.needs_first_op,
-        )
+        self.link = self._new_link()
         self.link.traced = options.trace
         self.permissions = ClientPermissions()
         self.membership = AccountMembership(server, self.link)
@@ -136,21 +134,29 @@ class ClientSession(ConnectionLog):
             assert self.identity is not None
             self.permissions.restrict(self.link, self.identity.permissions)
 
+    def _new_link(self) -> ClientLink:
+        options = self._server.options
+        return ClientLink(
+            self._server.router,
+            ClientOps(self._server, self),
+            max_payload=options.max_payload,
+            max_control_line=options.max_control_line,
+            max_subscriptions=options.max_subscriptions,
+            max_subscription_tokens=options.max_sub_tokens,
+            must_connect=self.access.needs_first_op,
+        )
+
     @property
     def account(self) -> Account | None:
         """The account it acts in; None when it has left its last one."""
         return self.membership.account
 
-    # -- opening ----------------------------------------------------------------------------------
+    @property
+    def mqtt_client(self) -> str:
+        """The client identifier of one over MQTT; empty for every other client."""
+        return ""
 
-    def info(self, **changes: Any) -> bytes:
-        """This client's INFO line; the nonce is in the first one only."""
-        own = {"client_id": self.cid, "client_ip": self.address, **changes}
-        if self.is_connected:  # the first one hides what a no_auth_user need not know
-            own["auth_required"] = self.access.requires_authentication
-        elif self.credentials.nonce:
-            own["nonce"] = self.credentials.nonce.decode()
-        return self.access.info_line(own)
+    # -- opening ----------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """The connection can carry the protocol: start the clock on authentication, or on liveness."""
@@ -161,7 +167,7 @@ class ClientSession(ConnectionLog):
         if self.access.authenticator.has_users:
             self._arm(self.access.auth_timeout, self._authentication_due)
         else:
-            self._arm_first_ping()
+            self._watch()
 
     def begin_again(self) -> None:
         """Judge anew a client that has sent no op yet: the permissions without CONNECT have changed."""
@@ -207,7 +213,7 @@ class ClientSession(ConnectionLog):
         if self.is_connected:
             return
         if self.identity is not None:  # it has said something, and acts as the user of those who say no more
-            self._arm_first_ping()
+            self._watch()
         else:
             self.debug("Authentication Timeout")
             self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
@@ -229,7 +235,7 @@ class ClientSession(ConnectionLog):
         self._server.clients.admitted(self)
         if not self._name_in_log:
             self._introduction = self.options, identity
-        self._arm_first_ping()
+        self._watch()
 
     def act_as(self, identity: Identity) -> None:
         """Be somebody else of the same account from now on, or the same one with other permissions."""
@@ -273,9 +279,10 @@ class ClientSession(ConnectionLog):
         self.disarm()
         self._deadline = self._server.deadlines.set(self, seconds, due)
 
-    def _arm_first_ping(self) -> None:
-        """Set the time of the first PING, up to a fifth late: clients that came all at once are not asked all
-        at once.
+    def _watch(self) -> None:
+        """Begin to ask whether the client is there: set the time of the first PING, up to a fifth late.
+
+        Clients that came all at once are not asked all at once.
         """
         first = min(limits.FIRST_PING_DELAY, self.access.ping_interval)
         self._arm(first * (1 + self.cid % 256 / 1280), self._ping_due)
@@ -301,9 +308,13 @@ class ClientSession(ConnectionLog):
 
     # -- closing ----------------------------------------------------------------------------------
 
+    def end(self, reason: CloseReason) -> None:
+        """Close the connection, which the client is told where its protocol has a word for that."""
+        self.refuse("", reason)
+
     def refuse(self, text: str, reason: CloseReason) -> None:
-        """-ERR, then close."""
-        self.link.send(f"-ERR '{text}'\r\n".encode())
+        """Tell the client of an error, then close."""
+        self.link.send(self.words.farewell(self, text, reason))
         self.link.doom(reason)
         self._server.ticks.wake()
 

@@ -19,9 +19,8 @@ class Session:
     def __init__(self) -> None:
         self.is_closed = False
         self.reason: CloseReason | None = None
-        self.link = SimpleNamespace(doom=self.doom)
 
-    def doom(self, reason: CloseReason) -> None:
+    def end(self, reason: CloseReason) -> None:
         self.reason = reason
         self.is_closed = True
 

@@ -64,8 +64,7 @@ def _kick(server: AskedServer, cid: int) -> None:
     session = server.clients.get(cid)
     if session is None:
         raise _Impossible("no such client or leafnode id")
-    session.link.doom(CloseReason.KICKED)
-    server.ticks.wake()
+    session.end(CloseReason.KICKED)
 
 
 def _warn(server: AskedServer, cid: int) -> None:
@@ -77,7 +76,7 @@ def _warn(server: AskedServer, cid: int) -> None:
             "client does not support Lame Duck Mode or is not ready to receive the notification"
         )
     session.debug("Sending Lame Duck Mode info to client")
-    session.link.send(session.info(ldm=True))
+    session.link.send(session.words.info(session, ldm=True))
     server.ticks.wake()
 
 

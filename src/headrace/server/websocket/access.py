@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from headrace.protocol.info import PortInfo
-from headrace.server.access import Access
-from headrace.server.auth import Authenticator
+from headrace.server.access import Access, own_authenticator
 from headrace.server.info import websocket_urls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.options import Options
     from headrace.conf.tls_options import TLSOptions
     from headrace.conf.websocket_options import WebSocketOptions
+    from headrace.server.auth import Authenticator
     from headrace.server.port import InfoHost
 
 
@@ -81,11 +78,3 @@ class WebSocketAccess(Access):
         fields = {name: value for name, value in others.items() if name != "connect_urls"}
         urls = websocket_urls(self._server)
         return PortInfo({**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})})
-
-
-def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:
-    """Return the authenticator of the block; None if it has no credentials of its own."""
-    if not websocket.overrides_authorization:
-        return None
-    authorization = websocket.authorization if websocket.authorization.required else options.authorization
-    return Authenticator(replace(options, authorization=authorization, no_auth_user=websocket.no_auth_user))
