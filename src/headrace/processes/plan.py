@@ -105,6 +105,8 @@ class ProcessPlan:
         try:
             self.client: Final = self._hold(options.host, options.port)
             self.websocket: Final = self._hold_websocket(options)
+            mqtt = options.mqtt
+            self.mqtt: Final = None if mqtt is None else self._hold(mqtt.host, mqtt.port)
             for index in range(count):
                 self.routes.append(self._bind_routes(options, index))
             self.leafs = self._bind_leafs(options)
@@ -167,7 +169,7 @@ class ProcessPlan:
 
         Nobody is sent to a process before it can serve: its sockets do not listen yet. Raises: StartError.
         """
-        places = [place for place in (self.client, self.websocket) if place is not None]
+        places = [place for place in (self.client, self.websocket, self.mqtt) if place is not None]
         made: list[tuple[ListenerAddress, socket.socket]] = []
         try:
             for place in places:
@@ -207,6 +209,9 @@ class ProcessPlan:
         websocket = options.websocket
         if websocket is not None and self.websocket is not None:
             websocket = replace(websocket, port=self.websocket.port)
+        mqtt = options.mqtt
+        if mqtt is not None and self.mqtt is not None:
+            mqtt = replace(mqtt, port=self.mqtt.port)
         http_port, https_port = options.http_port, options.https_port
         if monitor_port is not None and https_port is not None:
             https_port = monitor_port
@@ -216,6 +221,7 @@ class ProcessPlan:
             options,
             port=self.client.port,
             websocket=websocket,
+            mqtt=mqtt,
             server_name=name if is_first or not name else f"{name}-{index + 1}",
             http_port=http_port if is_first else None,
             https_port=https_port if is_first else None,

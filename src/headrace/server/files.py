@@ -41,7 +41,7 @@ def write_ports_file(directory: str, server: Server) -> Path:
 
 
 def ports_of(server: Server) -> dict[str, list[str]]:
-    """The URLs that are bound, under `nats`, `monitoring`, `cluster`, `websocket` and `leafnodes`.
+    """The URLs that are bound, under `nats`, `monitoring`, `cluster`, `websocket`, `mqtt` and `leafnodes`.
 
     A port that is not there has no key. What is between the processes of one server is nobody's business.
     """
@@ -53,6 +53,8 @@ def ports_of(server: Server) -> dict[str, list[str]]:
         ports["cluster"] = [server.routes.url]
     if server.websocket_url:
         ports["websocket"] = [server.websocket_url]
+    if server.mqtt_url:
+        ports["mqtt"] = [server.mqtt_url]
     if server.leafs is not None and server.leafs.listener is not None:
         ports["leafnodes"] = [server.leafs.url]
     return ports

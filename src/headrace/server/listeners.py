@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.server.listener import Listener
     from headrace.server.monitor.listener import MonitorHandle
+    from headrace.server.mqtt.hubs import HubsServer
+    from headrace.server.mqtt.port import MqttPort
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.host import PeerHost
     from headrace.server.peers.leaf_port import LeafsServer
@@ -52,6 +54,7 @@ class Listeners:
         self._server = server
         self.client: Listener | None = None
         self.websocket: WebSocketListener | None = None
+        self.mqtt: MqttPort | None = None
         self.monitor: MonitorHandle | None = None
         self._has_clients = False
 
@@ -63,6 +66,8 @@ class Listeners:
         self._has_clients = True
         if self.websocket is not None:
             self.websocket.start()
+        if self.mqtt is not None:
+            self.mqtt.listener.start()
         log.info("Listening for client connections on %s", address_text(self.host, self.port))
         if options.proxy_protocol:
             log.info("PROXY protocol enabled for client connections")
@@ -76,8 +81,15 @@ class Listeners:
             self.client.use(contexts.client.context)
         if self.websocket is not None:
             self.websocket.use(contexts.websocket.context)
+        if self.mqtt is not None:
+            self.mqtt.listener.use(contexts.mqtt.context)
         if self.monitor is not None and contexts.monitor is not None:
             self.monitor.use(contexts.monitor)
+
+    def reloaded(self) -> None:
+        """Take over the options of the server as they are now."""
+        if self.mqtt is not None:
+            self.mqtt.hubs.reload()
 
     async def close_monitor(self) -> None:
         """End monitoring."""
@@ -144,6 +156,19 @@ class Listeners:
         return () if self.websocket is None else self.websocket.advertised
 
     @property
+    def mqtt_port(self) -> int | None:
+        """The MQTT port that is bound; None: there is none."""
+        return self.mqtt.listener.port if self.mqtt else None
+
+    @property
+    def mqtt_url(self) -> str | None:
+        """The URL for an MQTT client on this machine; None: there is no such port."""
+        if self.mqtt is None:
+            return None
+        listener = self.mqtt.listener
+        return f"{listener.scheme}://{address_text(listener.local_host, listener.port)}"
+
+    @property
     def monitor_port(self) -> int | None:
         """The port for monitoring that is bound; None: there is none."""
         return self.monitor.port if self.monitor else None
@@ -189,6 +214,15 @@ def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
     if listener.console_url is not None:
         server.log.info("Console at %s", listener.console_url)
     return listener
+
+
+def open_mqtt(server: HubsServer) -> MqttPort | None:
+    """The MQTT port, bound; None when none is configured. Raises: StartError."""
+    if server.options.mqtt is None:
+        return None
+    from headrace.server.mqtt.port import MqttPort  # most servers have no such port
+
+    return MqttPort(server)
 
 
 async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
@@ -280,5 +314,4 @@ def drop_unpinned(server: _PeerHosts) -> None:
 
         if not is_pinned(session.credentials.peer_certificates, options.pinned_certs):
             session.debug("certificate not pinned any more")
-            session.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
-            server.ticks.wake()
+            session.end(CloseReason.TLS_HANDSHAKE_ERROR)

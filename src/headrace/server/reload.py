@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.keys import Reload
+    from headrace.conf.mqtt_options import MqttOptions
     from headrace.conf.peer_options import ClusterOptions
     from headrace.conf.streaming_options import StreamingOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.server import Server
 
     Step = Callable[[Server, Options], Callable[[], None]]
@@ -99,6 +101,7 @@ def change_options(server: Server, new: Options) -> None:
     for apply in prepared:
         apply()
     drop_unpinned(server)
+    server.listeners.reloaded()
     server.cluster_changed()
     server.config_load_ns = time_ns()
     timeout = authentication_timeout(new)
@@ -274,14 +277,21 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                 yield _TITLES[name]
             case "jetstream" | "streaming":
                 yield from _of_bucket(name, getattr(new, name))
+            case "mqtt":
+                yield from _of_mqtt(old.mqtt, new.mqtt)
             case "tls" | "websocket":
                 pass
             case _:
                 yield f"{name} = {shown_value(getattr(new, name))}"
-    if old.tls is not None or new.tls is not None:
-        if old.tls is not None and new.tls is not None and old.tls.timeout != new.tls.timeout:
-            yield f"tls timeout = {new.tls.timeout:g}"
-        yield f"tls = {'enabled' if new.tls is not None else 'disabled'}"
+    yield from _of_tls(old.tls, new.tls)
+
+
+def _of_tls(before: TLSOptions | None, after: TLSOptions | None) -> Iterator[str]:
+    if before is None and after is None:
+        return
+    if before is not None and after is not None and before.timeout != after.timeout:
+        yield f"tls timeout = {after.timeout:g}"
+    yield f"tls = {'enabled' if after is not None else 'disabled'}"
 
 
 def _of_authorization(old: Options, new: Options) -> Iterator[str]:
@@ -299,6 +309,15 @@ def _of_cluster(before: ClusterOptions | None, after: ClusterOptions | None) -> 
         yield "cluster routes"
     if replace(before, routes=after.routes) != after:
         yield "cluster"
+
+
+def _of_mqtt(before: MqttOptions | None, after: MqttOptions | None) -> Iterator[str]:
+    if before is None or after is None:
+        return
+    for name in after.KEYS:
+        value = getattr(after, name)
+        if name != "tls" and value != getattr(before, name):
+            yield f"MQTT {name} = {shown_value(value)}"
 
 
 def _of_bucket(title: str, service: JetStreamOptions | StreamingOptions | None) -> Iterator[str]:

@@ -32,6 +32,7 @@ from headrace.server.listeners import (
     open_gateways,
     open_leafs,
     open_monitor,
+    open_mqtt,
     open_routes,
     open_websocket,
 )
@@ -200,6 +201,7 @@ class Server:
         if self.authorizer is not None:
             await self.authorizer.start()
         self.listeners.websocket = open_websocket(self)
+        self.listeners.mqtt = open_mqtt(self)
         self.gateways = open_gateways(self)
         self.leafs = open_leafs(self, options.leafnodes)
         self.routes = open_routes(self)
@@ -353,6 +355,8 @@ class Server:
             await self.authorizer.close()
         for host in self.peer_hosts:
             host.stop()
+        for session in self.clients:
+            session.end(CloseReason.SERVER_SHUTDOWN)
         for connection in self._connections():
             connection.link.doom(CloseReason.SERVER_SHUTDOWN)
         self.disconnects.begin(self.router.end_tick())
@@ -412,9 +416,9 @@ class Server:
     @property
     def _listeners(self) -> list[Acceptor]:
         peers = (host.listener for host in self.peer_hosts)
-        return [
-            each for each in (self.listeners.client, self.listeners.websocket, *peers) if each is not None
-        ]
+        mqtt = None if self.listeners.mqtt is None else self.listeners.mqtt.listener
+        own = (self.listeners.client, self.listeners.websocket, mqtt)
+        return [each for each in (*own, *peers) if each is not None]
 
     @property
     def peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
@@ -430,6 +434,16 @@ class Server:
     def websocket_url(self) -> str | None:
         """The URL for a WebSocket client on this machine; None: there is no such port."""
         return self.listeners.websocket_url
+
+    @property
+    def mqtt_port(self) -> int | None:
+        """The MQTT port that is bound; None: there is none."""
+        return self.listeners.mqtt_port
+
+    @property
+    def mqtt_url(self) -> str | None:
+        """The URL for an MQTT client on this machine; None: there is no such port."""
+        return self.listeners.mqtt_url
 
     @property
     def host(self) -> str:

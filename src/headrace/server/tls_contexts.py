@@ -44,6 +44,7 @@ class Contexts(Struct, frozen=True):
 
     client: PortTLS = _NO_TLS
     websocket: PortTLS = _NO_TLS
+    mqtt: PortTLS = _NO_TLS
     monitor: ssl.SSLContext | None = None
     routes: PortTLS = _NO_TLS
     routes_begun: ssl.SSLContext | None = None
@@ -92,13 +93,15 @@ class ServerTLS:
 def make_contexts(options: Options) -> Contexts:
     """Read all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
+    mqtt = options.mqtt.tls if options.mqtt else None
     routes = options.cluster.tls if options.cluster else None
     leafs = options.leafnodes.tls if options.leafnodes else None
     gateways = options.gateway.tls if options.gateway else None
     remotes = (
         {each.name: each.tls for each in options.gateway.gateways if each.tls} if options.gateway else {}
     )
-    configured = [each for each in (options.tls, websocket, routes, gateways, leafs) if each is not None]
+    ports = (options.tls, websocket, mqtt, routes, gateways, leafs)
+    configured = [each for each in ports if each is not None]
     configured += remotes.values()
     hubs = options.leafnodes.remotes if options.leafnodes else ()
     towards = [each.tls.files for each in hubs if each.tls is not None and each.tls.files is not None]
@@ -112,6 +115,7 @@ def make_contexts(options: Options) -> Contexts:
     return Contexts(
         client=_port_tls(options.tls, CLIENT),
         websocket=_port_tls(websocket, CLIENT),
+        mqtt=_port_tls(mqtt, CLIENT),
         monitor=None
         if options.https_port is None
         else _monitor_context(options.tls, checks_peers=checks_peers),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from headrace.conf.mqtt_options import MqttOptions
+
 _OWN: Final = ("options", "config", "monitoring", "transport", "faults")
 """Keyword arguments that are no fields of `Options`."""
 
@@ -48,6 +50,7 @@ class _Place(NamedTuple):
     host: str
     port: int
     monitor_url: str | None
+    mqtt_url: str | None
 
 
 class Server:
@@ -73,7 +76,8 @@ class Server:
     and so is that for monitoring where the file has one.
     `jetstream`: True for a temporary directory, which is removed at the end; a directory that stays; or
     `headrace.JetStreamOptions`, for example with a `domain`. Options or a file that name no directory get a
-    temporary one, too. `monitoring` serves HTTP monitoring on a free port, `monitor_url`.
+    temporary one, too. `monitoring` serves HTTP monitoring on a free port, `monitor_url`; `mqtt=True`, which
+    needs JetStream, clients over MQTT on another, `mqtt_url`.
 
     Under `with` a server can be killed, started again and paused; with `faults=True`, which makes its store
     slower, its disk can be full or slow, too:
@@ -109,6 +113,8 @@ class Server:
         **changes: Any,
     ) -> None:
         check_option_names(changes)
+        if changes.get("mqtt") is True:
+            changes["mqtt"] = _mqtt_of_this_machine()
         self._directories = ExitStack()
         try:
             if config is None:
@@ -222,6 +228,14 @@ class Server:
         url = self._known.monitor_url
         if url is None:
             raise RuntimeError("this server has no monitoring: pass monitoring=True")
+        return url
+
+    @property
+    def mqtt_url(self) -> str:
+        """The URL for clients over MQTT, `mqtt://` or `tls://`; it is the same after `restart`."""
+        url = self._known.mqtt_url
+        if url is None:
+            raise RuntimeError("this server has no MQTT port: pass mqtt=True, with jetstream=True")
         return url
 
     @property
@@ -375,7 +389,7 @@ class Server:
         server = _Server(self._again, transport=self._transport, clock=self.clock, filesystem=self._disk)
         await server.start()
         self._again = _at_its_ports(server)
-        self._place = _Place(server.url, server.host, server.port, server.monitor_url)
+        self._place = _Place(server.url, server.host, server.port, server.monitor_url, server.mqtt_url)
         self._server = server
 
     async def _stop(self) -> None:
@@ -457,6 +471,12 @@ def _has_files(options: Options) -> bool:
     return options.jetstream is not None or (streaming is not None and streaming.store_type == "FILE")
 
 
+def _mqtt_of_this_machine() -> MqttOptions:
+    from headrace.conf.mqtt_options import MqttOptions  # most tests have no such port
+
+    return MqttOptions(host="127.0.0.1", port=-1)
+
+
 def _at_its_ports(server: _Server) -> Options:
     """The options of a running server with the ports that are bound in the place of those left open.
 
@@ -473,6 +493,8 @@ def _at_its_ports(server: _Server) -> Options:
     }
     if server.websocket_port is not None:
         blocks["websocket"] = server.websocket_port
+    if server.mqtt_port is not None:
+        blocks["mqtt"] = server.mqtt_port
     overrides = options.overrides
     if options.config_file is not None:
         overrides = {**overrides, **ports, BOUND_PORTS: blocks}

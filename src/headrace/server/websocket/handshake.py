@@ -122,6 +122,8 @@ class Handshake(asyncio.Protocol):
             self._report(str(refusal))
             response = self._refused(refusal)
         else:
+            if upgrade.is_mqtt:  # asked for or not, as nats-server says it
+                response.headers["Sec-WebSocket-Protocol"] = "mqtt"
             for name, value in self._headers:
                 response.headers[name] = value
         protocol.send_response(response)

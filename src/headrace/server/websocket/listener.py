@@ -33,18 +33,26 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.conf.websocket_options import WebSocketOptions
     from headrace.server.listener import ListenerHost
+    from headrace.server.mqtt.port import MqttPort
     from headrace.server.peers.leafs import LeafNodes
-    from headrace.server.port import InfoHost
+    from headrace.server.port import Addresses, InfoHost
+    from headrace.server.session import ClientSession
     from headrace.server.tls_contexts import ServerTLS
     from headrace.server.websocket.pages import Pages
     from headrace.server.websocket.request import UpgradeRequest
     from headrace.server.websocket.transport import WebSocketConnection
+
+    class _Listeners(Addresses, Protocol):
+        @property
+        def mqtt(self) -> MqttPort | None: ...
 
     class WebSocketHost(ListenerHost, InfoHost, Protocol):
         """A server, as its WebSocket port sees it."""
 
         @property
         def leafs(self) -> LeafNodes | None: ...
+        @property
+        def listeners(self) -> _Listeners: ...
         @property
         def tls(self) -> ServerTLS: ...
 
@@ -76,7 +84,7 @@ class WebSocketListener(Acceptor):
             self._access_here = OperatorAccess(server, options, self.port, secret)
         self._pages = None if options.console is None else _pages(server, options, options.console)
         hosts = None if self._pages is None else self._pages.site.hosts
-        self._rules = UpgradeRules(options, self._takes_leafs, hosts)
+        self._rules = UpgradeRules(options, self._takes_leafs, hosts, takes_mqtt=self._takes_mqtt)
         self._extensions = [DeflateFactory()] if options.compression else []
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._seconds = options.handshake_timeout or limits.WEBSOCKET_HANDSHAKE_TIMEOUT
@@ -187,6 +195,15 @@ class WebSocketListener(Acceptor):
         leafs = self._server.leafs
         return leafs is not None and leafs.listener is not None
 
+    def _takes_mqtt(self) -> bool:
+        return self._server.listeners.mqtt is not None
+
+    def _new_session(self, upgrade: UpgradeRequest, address: tuple[str, int]) -> ClientSession:
+        clients, mqtt = self._server.clients, self._server.listeners.mqtt
+        if upgrade.is_mqtt and mqtt is not None:
+            return mqtt.carried_session(*address)
+        return clients.new_session(self._access_of(upgrade, address[0]), *address)
+
     def _admit_leaf(
         self, transport: asyncio.Transport, protocol: ServerProtocol, address: tuple[str, int]
     ) -> None:
@@ -229,11 +246,11 @@ class WebSocketListener(Acceptor):
             self._admit_leaf(transport, protocol, address)
             return
         server = self._server
-        session = server.clients.new_session(self._access_of(upgrade, address[0]), address[0], address[1])
+        session = self._new_session(upgrade, address)
         session.stand_ins = upgrade.credentials
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
-        session.link.send(session.info())
+        session.link.send(session.words.greeting(session))
         self._carry(CarriedClient(server, session), transport, protocol, is_browser=upgrade.is_browser)
         if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)

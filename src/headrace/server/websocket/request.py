@@ -43,8 +43,8 @@ class UpgradeRequest(Discreet, frozen=True):
     """The contents of an upgrade request. `credentials`: fields of CONNECT that cookies stand in for.
 
     `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
-    small messages suit it. `is_leaf`: it is no client but another server's leaf node. `is_forwarded`: a proxy
-    has passed it on, and says so.
+    small messages suit it. `is_leaf`: it is no client but another server's leaf node. `is_mqtt`: it is a
+    client over MQTT. `is_forwarded`: a proxy has passed it on, and says so.
     """
 
     HIDDEN = frozenset({"credentials"})
@@ -53,19 +53,31 @@ class UpgradeRequest(Discreet, frozen=True):
     forwarded_for: str = ""
     is_browser: bool = False
     is_leaf: bool = False
+    is_mqtt: bool = False
     is_forwarded: bool = False
 
 
+def _never() -> bool:
+    return False
+
+
 class UpgradeRules:
-    """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server.
+    """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server;
+    `takes_mqtt`: clients over MQTT.
 
     `hosts`: the names that browsers may know the port by, where it serves a console; None: any.
     """
 
     def __init__(
-        self, options: WebSocketOptions, takes_leafs: Callable[[], bool], hosts: HostNames | None = None
+        self,
+        options: WebSocketOptions,
+        takes_leafs: Callable[[], bool],
+        hosts: HostNames | None = None,
+        *,
+        takes_mqtt: Callable[[], bool] = _never,
     ) -> None:
         self._takes_leafs = takes_leafs
+        self._takes_mqtt = takes_mqtt
         self._same_origin = options.keeps_to_origin
         self._hosts = hosts
         self._allowed: frozenset[WebOrigin] = frozenset(map(parse_origin, options.allowed_origins))
@@ -84,7 +96,8 @@ class UpgradeRules:
         """Check a request for an upgrade; return what was agreed on. Raises: Refusal."""
         headers = request.headers
         path = request.path.partition("?")[0]
-        if path.endswith("/mqtt"):
+        is_mqtt = path.endswith("/mqtt")
+        if is_mqtt and not self._takes_mqtt():
             raise Refusal(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
         is_leaf = path.endswith("/leafnode")
         if is_leaf and not self._takes_leafs():
@@ -107,6 +120,7 @@ class UpgradeRules:
             _forwarded_for(headers),
             _only(headers, "User-Agent").startswith("Mozilla/"),
             is_leaf,
+            is_mqtt,
             any(headers.get_all(name) for name in _OF_PROXIES),
         )
 
