@@ -50,6 +50,7 @@ class CloseReason(IntEnum):
     DUPLICATE_LEAF_NODE = 45
     CLUSTER_NAMES_IDENTICAL = 46
     MINIMUM_VERSION_REQUIRED = 47
+    DUPLICATE_CLIENT_ID = 48
     INTERNAL_ERROR = 100
 
     @property
@@ -93,5 +94,6 @@ _TEXTS = {
     CloseReason.DUPLICATE_LEAF_NODE: "Duplicate Remote LeafNode Connection",
     CloseReason.CLUSTER_NAMES_IDENTICAL: "Cluster Names Identical",
     CloseReason.MINIMUM_VERSION_REQUIRED: "Minimum Version Required",
+    CloseReason.DUPLICATE_CLIENT_ID: "Duplicate Client ID",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }
