@@ -49,6 +49,7 @@ class ClientRecord(Struct, frozen=True):
     granted: tuple[str, str, tuple[str, ...]] | None
     tls: tuple[str, str, bool, tuple[bytes, ...]] | None
     proxy_key: str
+    mqtt_client: str
     rows: Sequence[tuple[bytes, bytes | None, bytes, int, int]] = ()
 
 
@@ -80,6 +81,7 @@ def record_of(session: ClientSession, *, is_last: bool = False) -> ClientRecord:
         if session.tls_version or session.tls_first or session.credentials.peer_certificates
         else None,
         session.proxy_key,
+        session.mqtt_client,
         link.subscriptions() if is_last and subscribed else (),
     )
 

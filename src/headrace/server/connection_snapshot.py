@@ -56,6 +56,7 @@ def client_snapshot(
         issuer=issuer,
         tags=tags,
         proxy_key=record.proxy_key,
+        mqtt_client=record.mqtt_client,
         subscriptions=subscriptions
         or (lambda: tuple(subscription_rows(record.rows, record.account, record.cid))),
     )

@@ -180,6 +180,9 @@ class ConnectedClient(Protocol):
 
     @property
     def close_reason(self) -> CloseReason: ...
+    @property
+    def mqtt_client(self) -> str:
+        """The client identifier of one over MQTT; empty for every other client."""
 
 
 class ClientEvents(Protocol):

@@ -88,6 +88,7 @@ def client_fields(
         "tags": list(identity.token.tags) if identity is not None and identity.token is not None else None,
         "kind": "Client",
         "client_type": session.access.kind,
+        "client_id": session.mqtt_client,
     }
     return {name: value for name, value in fields.items() if value}
 

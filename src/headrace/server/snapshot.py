@@ -90,6 +90,8 @@ if TYPE_CHECKING:
         @property
         def websocket_port(self) -> int | None: ...
         @property
+        def mqtt_port(self) -> int | None: ...
+        @property
         def monitor_port(self) -> int | None: ...
         @property
         def listeners(self) -> _Listeners: ...
@@ -154,6 +156,8 @@ class ServerMonitor:
             tls_certificate_expires_ns=contexts.client.expires_ns,
             websocket_port=server.websocket_port or 0,
             websocket_certificate_expires_ns=contexts.websocket.expires_ns,
+            mqtt_port=server.mqtt_port or 0,
+            mqtt_certificate_expires_ns=contexts.mqtt.expires_ns,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),

@@ -65,6 +65,12 @@ class GoServer:
         self._process.kill()
         self._process.communicate()
 
+    @property
+    def mqtt_port(self) -> int:
+        """Its port for clients over MQTT."""
+        port: int = json.loads(self.fetch("/varz")[2])["mqtt"]["port"]
+        return port
+
     def fetch(self, path: str) -> tuple[int, str, bytes]:
         """Status, content type and body of a monitoring request."""
         return fetch(self.monitor_port, path)

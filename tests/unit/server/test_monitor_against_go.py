@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -15,7 +16,10 @@ from monitor_samples import OPTIONS, SERVER, SampleSource, connection, subscript
 from msgspec.structs import replace
 
 from headrace.conf.account_options import AuthorizationOptions
+from headrace.conf.mqtt_options import MqttOptions
 from headrace.conf.tls_options import TLSOptions
+from headrace.protocol.mqtt.packets import Connect, connack, write_connect
+from headrace.server.monitor.connz import connz
 from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.source import SublistSnapshot
 from headrace.server.monitor.varz import varz
@@ -136,8 +140,6 @@ def test_connz_with_auth_has_the_go_servers_shape(tmp_path: Path) -> None:
         client.sync()
         theirs = json.loads(server.fetch("/connz?auth=1&subs=1")[2])
     named = replace(OPEN, user="ann")
-    from headrace.server.monitor.connz import connz
-
     mine = connz(SampleSource(open=(named,)), {"auth": "1", "subs": "1"})
     assert shape(mine) == shape(theirs)
 
@@ -160,6 +162,56 @@ def test_varz_configured_has_the_go_servers_shape(tmp_path: Path) -> None:
     mine = varz(replace(SERVER, options=options, auth_required=True), {"/varz": 1})
     assert shape(mine) == shape(theirs)
     assert (mine["auth_timeout"], mine["tags"]) == (theirs["auth_timeout"], theirs["tags"])
+
+
+@pytest.fixture(scope="module")
+def mqtt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoServer]:
+    """A Go server with an MQTT port, to which a client is connected."""
+    directory = tmp_path_factory.mktemp("mqtt")
+    configuration = {
+        "server_name": "s",
+        "jetstream": {"store_dir": str(directory / "store")},
+        "authorization": {"users": [{"user": "a", "password": "secret"}]},
+        "mqtt": {
+            "listen": "127.0.0.1:-1",
+            "authorization": {"timeout": 1.5},
+            "no_auth_user": "a",
+            "ack_wait": "10s",
+            "max_ack_pending": 7,
+        },
+    }
+    with (
+        GoServer(directory, json.dumps(configuration)) as server,
+        socket.create_connection(("127.0.0.1", server.mqtt_port), timeout=10) as client,
+    ):
+        client.sendall(write_connect(Connect(4, True, 0, b"me")))
+        assert client.recv(4) == connack(4, 0)
+        yield server
+
+
+def test_varz_of_an_mqtt_port_is_the_go_servers(mqtt: GoServer) -> None:
+    theirs = json.loads(mqtt.fetch("/varz")[2])["mqtt"]
+    options = MqttOptions(
+        "127.0.0.1",
+        authorization=AuthorizationOptions(timeout=1.5),
+        no_auth_user="a",
+        ack_wait=10.0,
+        max_ack_pending=7,
+    )
+    mine = varz(replace(SERVER, options=replace(OPTIONS, mqtt=options), mqtt_port=mqtt.mqtt_port), {})["mqtt"]
+    assert mine == theirs
+    assert isinstance(mine, dict)
+    assert list(mine) == list(theirs)
+
+
+@pytest.mark.parametrize("client_id", ["me", "you"])
+def test_connz_of_an_mqtt_client_has_the_go_servers_shape(mqtt: GoServer, client_id: str) -> None:
+    query = {"mqtt_client": client_id, "auth": "1"}
+    theirs = json.loads(mqtt.fetch(f"/connz?mqtt_client={client_id}&auth=1")[2])
+    source = SampleSource(open=(connection(1, user="a", type="mqtt", mqtt_client="me"),))
+    mine = connz(source, query)
+    assert shape(mine) == shape(theirs)
+    assert [entry["mqtt_client"] for entry in theirs["connections"]] == ["me"] * (client_id == "me")
 
 
 @pytest.mark.parametrize(

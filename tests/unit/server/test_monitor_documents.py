@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 from monitor_samples import NOW_NS, OPTIONS, SECOND, SERVER, SampleSource, connection, subscription
 from msgspec.structs import replace
 
 from headrace.conf.account_options import AuthorizationOptions
+from headrace.conf.mqtt_options import MqttOptions
 from headrace.conf.operator_options import OperatorOptions
 from headrace.conf.tls_options import TLSOptions
 from headrace.server.monitor.connz import connz
@@ -189,6 +191,53 @@ def test_connz_filters_by_user_account_and_interest() -> None:
     assert cids(acc="$G", filter_subject="x") == []
     assert cids(acc="$G", filter_subject=">") == [1, 2]
     assert cids(mqtt_client="m") == []
+
+
+def test_connz_shows_and_filters_mqtt_clients() -> None:
+    source = SampleSource(
+        open=(connection(1), connection(2, type="mqtt", mqtt_client="m", proxy_key="U1")),
+        closed=(connection(3, type="mqtt", mqtt_client="m", stop_ns=NOW_NS), connection(4, stop_ns=NOW_NS)),
+    )
+
+    def found(**query: str) -> list[dict[str, object]]:
+        return connz(source, {"mqtt_client": "m", **query})["connections"]  # type: ignore[return-value]
+
+    assert [entry["cid"] for entry in found()] == [2]
+    assert [entry["cid"] for entry in found(state="closed")] == [3]
+    assert [entry["cid"] for entry in found(state="all")] == [2, 3]
+    assert found(user="ann") == []
+    assert (found()[0]["type"], found()[0]["mqtt_client"]) == ("mqtt", "m")
+    assert list(found()[0])[-2:] == ["mqtt_client", "proxy"]
+    assert "mqtt_client" not in connz(source, {"cid": "1"})["connections"][0]  # type: ignore[index]
+
+
+def test_varz_of_an_mqtt_port() -> None:
+    def section(**options: Any) -> object:
+        snapshot = replace(SERVER, options=replace(OPTIONS, mqtt=MqttOptions(**options)), mqtt_port=1883)
+        return varz(snapshot, {})["mqtt"]
+
+    assert varz(SERVER, {})["mqtt"] == {}
+    assert section() == {"host": "0.0.0.0", "port": 1883, "tls_timeout": 2}
+    assert section(
+        host="h",
+        no_auth_user="a",
+        authorization=AuthorizationOptions(timeout=1.5, token="secret"),
+        tls=TLSOptions("c", "k", timeout=3.0, verify=True, verify_and_map=True, pinned_certs=("ab",)),
+        js_domain="d",
+        ack_wait=1.5,
+        max_ack_pending=7,
+    ) == {
+        "host": "h",
+        "port": 1883,
+        "no_auth_user": "a",
+        "auth_timeout": 1.5,
+        "tls_map": True,
+        "tls_timeout": 3,
+        "tls_pinned_certs": ["ab"],
+        "js_domain": "d",
+        "ack_wait": 1_500_000_000,
+        "max_ack_pending": 7,
+    }
 
 
 def test_connz_subs_lists_subjects() -> None:

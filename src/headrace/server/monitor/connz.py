@@ -151,9 +151,9 @@ def _select(found: Sequence[ConnectionSnapshot], request: _Request) -> list[Conn
     """The connections asked for, sorted; equal ones in the order of their cid."""
     if request.cid:
         return [c for c in found if c.cid == request.cid]
-    if request.mqtt_client:
-        return []  # no connection here is an MQTT client
     chosen = [c for c in found if not request.user or c.user == request.user]
+    if request.mqtt_client:
+        chosen = [c for c in chosen if c.mqtt_client == request.mqtt_client]
     if request.subject:
         chosen = [c for c in chosen if _has_interest(c, request.subject)]
     chosen.sort(key=_SORT_KEYS["cid"])
@@ -211,6 +211,7 @@ def connection_document(
         "tls_peer_certs": certificates,
         "tls_first": connection.tls_first or None,
         **on_request,
+        "mqtt_client": connection.mqtt_client,
         "proxy": {"key": connection.proxy_key} if connection.proxy_key else None,
     }
     return {name: value for name, value in document.items() if value is not None and value != ""}

@@ -146,8 +146,8 @@ class ServerSnapshot(Combined, frozen=True, kw_only=True):
     """The values of `/varz`, without the request counts that the monitor keeps itself.
 
     `options` gives the limits; its secrets are never read here. Hosts and ports are what the listeners are
-    really bound to (`websocket_port` 0: there is none). `memory_bytes` is the resident set, `cpu_percent` of
-    one core. `language_version` fills the field that the Go server calls `go`.
+    really bound to (`websocket_port` and `mqtt_port` 0: there is none). `memory_bytes` is the resident set,
+    `cpu_percent` of one core. `language_version` fills the field that the Go server calls `go`.
     """
 
     server_id: First[str]
@@ -167,6 +167,8 @@ class ServerSnapshot(Combined, frozen=True, kw_only=True):
     tls_certificate_expires_ns: First[int | None] = None
     websocket_port: First[int] = 0
     websocket_certificate_expires_ns: First[int | None] = None
+    mqtt_port: First[int] = 0
+    mqtt_certificate_expires_ns: First[int | None] = None
     connect_urls: First[tuple[str, ...]] = ()
     ws_connect_urls: First[tuple[str, ...]] = ()
     start_ns: Given[int]
@@ -218,7 +220,7 @@ class ConnectionSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     (an nkey's public key; never a token), and `peer_certificates` are DER, the client's own first; both are
     shown only when a request says `auth=1`, as are `account_tag` (what the account's token calls it),
     `issuer` (whose key signed the user's token) and that token's `tags`. `proxy_key`: of the trusted proxy
-    that passed it on.
+    that passed it on. `mqtt_client`: the client identifier of one over MQTT.
     """
 
     cid: int
@@ -240,6 +242,7 @@ class ConnectionSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     issuer: str = ""
     tags: tuple[str, ...] = ()
     proxy_key: str = ""
+    mqtt_client: str = ""
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
 
 

@@ -49,7 +49,7 @@ def varz(
         "cluster": _cluster(server),
         "gateway": _gateway(server),
         "leaf": _leafnodes(server),
-        "mqtt": {},
+        "mqtt": _mqtt(server),
         "websocket": _websocket(server),
         "jetstream": _jetstream(server, stats),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
@@ -233,6 +233,33 @@ def _websocket(server: ServerSnapshot) -> dict[str, object]:
         "tls_cert_not_after": _time_or_none(server.websocket_certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _mqtt(server: ServerSnapshot) -> dict[str, object]:
+    options = server.options.mqtt
+    if options is None:
+        return {}
+    tls = options.tls
+    fields: dict[str, object] = {
+        "host": options.host,
+        "port": server.mqtt_port,
+        "no_auth_user": options.no_auth_user,
+        "auth_timeout": number(options.authorization.timeout or 0.0),
+        "tls_map": tls is not None and tls.verify_and_map,
+        "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
+        "tls_pinned_certs": list(tls.pinned_certs) if tls else [],
+        "js_domain": options.js_domain,
+        "ack_wait": _unusual(options.ack_wait, limits.MQTT_ACK_WAIT, _NS),
+        "max_ack_pending": _unusual(options.max_ack_pending, limits.MQTT_MAX_ACK_PENDING),
+        "tls_ocsp_peer_verify": _asks_responders(tls),
+        "tls_cert_not_after": _time_or_none(server.mqtt_certificate_expires_ns),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _unusual(value: float, default: float, unit: int = 1) -> int:
+    """Return a whole number, 0 for the default, which the Go server does not show."""
+    return 0 if value == default else round(value * unit)
 
 
 def _activity(server: ServerSnapshot) -> dict[str, object]:
