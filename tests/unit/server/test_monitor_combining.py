@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.monitor.combining import Computed, First, Given, Max, Merged, Min, Stated, Sum
 
 THE_FIRST_ONE_S = {
-    "ServerSnapshot": {"port", "http_port", "https_port", "websocket_port", "now_ns", "cores"},
+    "ServerSnapshot": {"port", "http_port", "https_port", "websocket_port", "mqtt_port", "now_ns", "cores"},
     "ClusterSnapshot": {"port"},
     "LeafNodesSnapshot": {"port"},
     "AccountSnapshot": {"loaded_ns"},
