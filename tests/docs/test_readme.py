@@ -25,6 +25,7 @@ DOCUMENTS = (
     pytest.param("docs/spark.md", marks=in_turn("Spark's page")),
     "docs/stan-to-jetstream.md",
     pytest.param("docs/tables.md", marks=in_turn("tables")),
+    pytest.param("docs/mqtt.md", marks=in_turn("MQTT's page")),
     "docs/backup.md",
     "docs/client.md",
     "docs/ten-tasks.md",
@@ -52,6 +53,8 @@ def test_document_does_what_it_shows(tmp_path: Path, name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     if "headrace[spark]" in text:
         pytest.importorskip("pyspark")
+    if "paho-mqtt" in text:
+        pytest.importorskip("paho.mqtt")
     if "headrace[tables]" in text:
         pytest.importorskip("pyarrow")
     if "headrace[iceberg]" in text:

@@ -21,6 +21,7 @@ DEAREST: Final = (
     "demo",
     "notebook",
     "guide",
+    "MQTT's page",
     "Spark's page",
     "schemas",
     "pipelines",

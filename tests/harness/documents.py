@@ -39,6 +39,8 @@ _FENCE: Final = re.compile(
 _NAME: Final = re.compile(r"(?:#|--) ([\w-]+\.\w+)(, continued)?\n")
 _PORT: Final = "4222"
 """Where the servers of all documents listen."""
+_MORE_PORTS: Final = ("1883", "8083")
+"""The ports of documents for clients over MQTT, and over WebSocket."""
 _NO_SERVER: Final = frozenset(("-t", "-v", "-h", "--help", "--signal"))
 """Flags with which the command of a server ends at once."""
 
@@ -143,6 +145,8 @@ class Reader:
 
     def _at_free_port(self, document: str) -> str:
         """The only change of what is copied; `_serve` says `-p` for the default."""
+        for port in _MORE_PORTS:
+            document = document.replace(port, str(free_port()))
         return document.replace(_PORT, self._port)
 
     def _copy(self, block: Block) -> None:
