@@ -1,0 +1,211 @@
+"""Messages of QoS 2 to a client: what PUBREC, PUBREL and PUBCOMP do, so that the client takes each once.
+
+The identifier of a message is stored before the message is sent, and its PUBREL before the message is
+acknowledged to JetStream: whatever moment the server dies, the client gets the same identifier again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from headrace.mqtt.message_headers import block
+from headrace.mqtt.names import MESSAGES, RELEASE, RELEASE_DELIVER_SUBJECT, RELEASE_SUBJECT, SESSIONS
+from headrace.mqtt.records import WindowRecord, read_window
+from headrace.mqtt.steps import begin, watch
+from headrace.protocol.jetstream.headers import value
+from headrace.protocol.mqtt.packets import VERSION_5, ack
+from headrace.protocol.mqtt.properties import PacketKind
+from headrace.protocol.mqtt.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.mqtt.ports import Account, SessionClient
+    from headrace.protocol.mqtt.packets import Acknowledgement
+
+QOS_2: Final = 2
+
+
+class _Staged(NamedTuple):
+    """A message whose identifier is not durable yet."""
+
+    sid: bytes
+    identifier: int
+    subject: bytes
+    headers: bytes
+    payload: bytes
+
+
+class Outgoing:
+    """The messages of QoS 2 that one connection gets.
+
+    `window_subject`: the subject of the record of identifiers. `lost`: called with an error that ends the
+    connection.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        client: SessionClient,
+        client_hash: str,
+        window_subject: bytes,
+        lost: Callable[[Exception], None],
+    ) -> None:
+        self._account = account
+        self._client = client
+        self._hash = client_hash
+        self._window_subject = window_subject
+        self._lost = lost
+        self._released: dict[int, bytes] = {}
+        self._releasing: set[int] = set()
+        self._direct: set[int] = set()
+        self._sent: dict[int, tuple[bytes, int]] = {}
+        self.expected: dict[int, tuple[bytes, int]] = {}
+        self._staged: list[_Staged] = []
+        self._is_storing = False
+        self._has_ended = False
+        self.sid = b""
+
+    def listen(self) -> None:
+        """Listen to the PUBRELs that the session's consumer delivers."""
+        if not self.sid:
+            self.sid = self._client.link.hear(RELEASE_DELIVER_SUBJECT + self._hash.encode())
+
+    def end(self) -> list[bytes]:
+        """The connection is gone; return the JetStream ack subjects of PUBRELs that nobody has answered."""
+        self._has_ended = True
+        self._staged.clear()
+        return list(self._released.values())
+
+    def delivered(self, identifier: int) -> None:
+        """Note a message of QoS 2 that no consumer stands behind."""
+        self._direct.add(identifier)
+
+    # -- identifiers -----------------------------------------------------------------------------------
+
+    async def load(self) -> WindowRecord | None:
+        """Return the stored identifiers of the session. Raises: RequestFailed."""
+        found = await self._account.requests.load_last(SESSIONS, self._window_subject)
+        return None if found is None else read_window(found.payload)
+
+    def expect(self, entries: list[tuple[int, bytes, int]]) -> None:
+        """Know identifiers used before the connection: each with its consumer and stream sequence."""
+        for identifier, name, sequence in entries:
+            self.expected[identifier] = self._sent[identifier] = (name, sequence)
+
+    def staged(  # noqa: PLR0917 - as the engine calls it
+        self,
+        sid: bytes,
+        identifier: int,
+        name: bytes,
+        sequence: int,
+        subject: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        """Send a message once its identifier is stored."""
+        self._sent[identifier] = (name, sequence)
+        self._staged.append(_Staged(sid, identifier, subject, headers, payload))
+        if not self._is_storing:
+            self._is_storing = True
+            watch(begin(self._store_identifiers()), self._lost)
+
+    async def _store_identifiers(self) -> None:
+        try:
+            while self._staged and not self._has_ended:
+                batch, self._staged = self._staged, []
+                record = WindowRecord(
+                    self._client.link.next_identifier,
+                    [
+                        (identifier, name.decode(), sequence)
+                        for identifier, (name, sequence) in self._sent.items()
+                    ],
+                )
+                await self._account.requests.store(self._window_subject, b"", msgspec.json.encode(record))
+                if self._has_ended:
+                    return
+                for message in batch:
+                    self._client.link.forward(
+                        message.sid, message.identifier, message.subject, message.headers, message.payload
+                    )
+        finally:
+            self._is_storing = False
+
+    # -- PUBREC ----------------------------------------------------------------------------------------
+
+    def received(self, packet: Acknowledgement) -> None:
+        """Take a PUBREC."""
+        identifier = packet.identifier
+        ack_subject = self._client.link.release(identifier)
+        if packet.reason.is_failure:
+            self._forget(identifier)
+            self._acknowledge(ack_subject)
+            return
+        if identifier in self._released:
+            self._acknowledge(ack_subject)
+            self._client.link.occupy(identifier)
+            self._send_release(identifier)
+        elif ack_subject:
+            self._client.link.occupy(identifier)
+            self._releasing.add(identifier)
+            watch(begin(self._store_release(identifier, ack_subject)), self._lost)
+        elif identifier in self._direct:
+            self._client.link.occupy(identifier)
+            self._send_release(identifier)
+        elif identifier not in self._releasing:
+            self._send_release(identifier, Reason.PACKET_IDENTIFIER_NOT_FOUND)
+
+    async def _store_release(self, identifier: int, ack_subject: bytes) -> None:
+        await self._account.requests.store(
+            RELEASE_SUBJECT + self._hash.encode(), block((RELEASE, b"%d" % identifier)), b""
+        )
+        self._releasing.discard(identifier)
+        self._sent.pop(identifier, None)
+        self.expected.pop(identifier, None)
+        self._acknowledge(ack_subject)
+
+    # -- PUBREL and PUBCOMP ----------------------------------------------------------------------------
+
+    def heard(self, reply: bytes, headers: bytes) -> None:
+        """Send a PUBREL that the session's consumer delivers."""
+        text = value(headers, RELEASE)
+        identifier = int(text) if text.isdigit() and len(text) < 6 else 0
+        if not 0 < identifier < 1 << 16:
+            self._account.log.warning("MQTT: a stored PUBREL names no packet identifier: %r", text)
+            self._acknowledge(reply)
+            return
+        is_known = identifier in self._released
+        self._released[identifier] = reply
+        self._client.link.occupy(identifier)
+        self._settle_expected(identifier)
+        if not is_known or self._client.version != VERSION_5:
+            self._send_release(identifier)
+
+    def _settle_expected(self, identifier: int) -> None:
+        """Acknowledge the message of a PUBREL if the server died between storing the one and this."""
+        expected = self.expected.pop(identifier, None)
+        if expected is not None and identifier not in self._releasing:
+            name, sequence = expected
+            self._acknowledge(b"$JS.ACK.%b.%b.1.%d.1.1.0" % (MESSAGES.encode(), name, sequence))
+            self._sent.pop(identifier, None)
+
+    def completed(self, packet: Acknowledgement) -> None:
+        """Take a PUBCOMP."""
+        self._forget(packet.identifier)
+        self._client.link.release(packet.identifier)
+        self._acknowledge(self._released.pop(packet.identifier, b""))
+
+    def _forget(self, identifier: int) -> None:
+        self._direct.discard(identifier)
+        self._sent.pop(identifier, None)
+        self.expected.pop(identifier, None)
+
+    def _send_release(self, identifier: int, reason: Reason = Reason.SUCCESS) -> None:
+        self._client.send(ack(PacketKind.PUBREL, self._client.version, identifier, reason))
+
+    def _acknowledge(self, ack_subject: bytes) -> None:
+        if ack_subject:
+            self._account.host.publish(ack_subject, b"")
+            self._account.host.announce()

@@ -1,0 +1,316 @@
+"""Requests of one account's hub to JetStream: publications with a reply subject, answers, timeouts.
+
+Here lives which answer belongs to which request. Never lives here: what streams and consumers there are
+(`streams`, `consumers`).
+Source: reply subjects as nats-server 2.15.1 (`$MQTT.JSA.SERVER.KIND.ID`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from headrace.errors import HeadraceError
+from headrace.mqtt.names import ANSWER_SUBJECT
+from headrace.mqtt.steps import Answer
+from headrace.protocol.nuid import new_nuid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.core.service import Delivery, Host, Timer
+
+MOST_REQUESTS: Final = 65_536
+"""Requests of one account that wait for their answers; one more fails at once."""
+
+NOT_FOUND: Final = frozenset({10059, 10014, 10037})
+"""JetStream's codes for a stream, a consumer, a message that is not there."""
+WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
+SUBJECT_IS_FULL: Final = 10077
+_NO_RESPONDERS: Final = 503
+_NS: Final = 1_000_000_000
+_T = TypeVar("_T")
+
+
+class RequestFailed(HeadraceError):
+    """JetStream refused a request, or did not answer. `code`: its error code; 0: there was no answer."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+    @property
+    def is_not_found(self) -> bool:
+        """True if the stream, the consumer or the message is not there."""
+        return self.code in NOT_FOUND
+
+
+class PubAck(NamedTuple):
+    """The acknowledgement of a stored message."""
+
+    sequence: int
+    is_duplicate: bool
+
+
+class StoredMessage(NamedTuple):
+    """A message of a stream."""
+
+    sequence: int
+    subject: bytes
+    headers: bytes
+    payload: bytes
+
+
+class _Error(Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Message(Struct):
+    subject: str = ""
+    seq: int = 0
+    hdrs: str = ""
+    data: str = ""
+
+
+class _Place(Struct):
+    consumer_seq: int = 0
+    stream_seq: int = 0
+
+
+class _State(Struct):
+    messages: int = 0
+    subjects: dict[str, int] | None = None
+
+
+class StreamAnswer(Struct):
+    """What is read of the information about a stream."""
+
+    config: dict[str, Any] = {}
+    state: _State = _State()
+
+
+class ConsumerAnswer(Struct):
+    """What is read of the information about a consumer."""
+
+    name: str = ""
+    config: dict[str, Any] = {}
+    delivered: _Place = _Place()
+    ack_floor: _Place = _Place()
+    num_ack_pending: int = 0
+    num_pending: int = 0
+
+
+class _Reply(Struct):
+    error: _Error | None = None
+    message: _Message | None = None
+    seq: int = 0
+    duplicate: bool = False
+
+
+class _Waiting(NamedTuple):
+    deadline_ns: int
+    what: str
+    answer: Answer[bytes]
+
+
+class Requests:
+    """The requests of one hub that wait for answers.
+
+    `server_hash`: the short hash of this server's name. `domain`: the JetStream domain that is asked.
+    """
+
+    def __init__(self, server_hash: str, *, domain: str = "", timeout: float) -> None:
+        self.timeout = timeout
+        self._prefix = ANSWER_SUBJECT + server_hash.encode() + b"."
+        self._api = f"$JS.{domain}.API.".encode() if domain else b"$JS.API."
+        self._waiting: OrderedDict[bytes, _Waiting] = OrderedDict()
+        self._timer: Timer | None = None
+        self._host: Host | None = None
+        self.sid = 0
+
+    def start(self, host: Host) -> None:
+        """Listen to answers."""
+        self._host = host
+        self.sid = host.subscribe(self._prefix + b"*.*")
+
+    def stop(self) -> None:
+        """Fail all requests that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, OrderedDict()
+        for request in waiting.values():
+            request.answer.fail(RequestFailed(f"{request.what}: the server stops"))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    # -- any request -----------------------------------------------------------------------------------
+
+    def ask(
+        self, kind: bytes, subject: bytes, payload: bytes, *, headers: bytes = b"", token: bytes = b""
+    ) -> Answer[bytes]:
+        """Send a request; its answer is the payload of the reply.
+
+        `kind`: the token of the reply subject that says what is asked. `token`: one more token behind it.
+        """
+        answer: Answer[bytes] = Answer()
+        name = new_nuid().encode()
+        what = f"request {kind.decode()} to {subject.decode('utf-8', 'replace')}"
+        if self._host is None or len(self._waiting) >= MOST_REQUESTS:
+            answer.fail(RequestFailed(f"{what}: too many requests wait for JetStream"))
+            return answer
+        self._waiting[name] = _Waiting(self._host.now_ns() + int(self.timeout * _NS), what, answer)
+        reply = self._prefix + kind + b"." + (token + b"." if token else b"") + name
+        self._host.publish(subject, payload, reply=reply, headers=headers)
+        self._host.announce()
+        if self._timer is None:
+            self._timer = self._host.call_later(self.timeout, self._expire)
+        return answer
+
+    def heard(self, delivery: Delivery) -> bool:
+        """Take an answer; False if it belongs to no request of this server that waits."""
+        waiting = self._waiting.pop(delivery.subject.rpartition(b".")[2], None)
+        if waiting is None:
+            return False
+        if not delivery.payload and delivery.headers.startswith(b"NATS/1.0 503"):
+            waiting.answer.fail(RequestFailed(f"{waiting.what}: JetStream is not available", _NO_RESPONDERS))
+        else:
+            waiting.answer.give(delivery.payload)
+        return True
+
+    def _expire(self) -> None:
+        assert self._host is not None
+        self._timer = None
+        now = self._host.now_ns()
+        while self._waiting:
+            name, first = next(iter(self._waiting.items()))
+            if first.deadline_ns > now:
+                self._timer = self._host.call_later((first.deadline_ns - now) / _NS, self._expire)
+                return
+            del self._waiting[name]
+            first.answer.fail(RequestFailed(f"timeout for {first.what}"))
+
+    # -- messages --------------------------------------------------------------------------------------
+
+    async def store(
+        self, subject: bytes, headers: bytes, payload: bytes, *, kind: bytes = b"MS", token: bytes = b""
+    ) -> PubAck:
+        """Store a message. Raises: RequestFailed."""
+        found = _read(
+            await self.ask(kind, subject, payload, headers=headers, token=token), _Reply, subject.decode()
+        )
+        return PubAck(found.seq, found.duplicate)
+
+    async def load_last(self, stream: str, subject: bytes) -> StoredMessage | None:
+        """Return the last message on a subject, or None. Raises: RequestFailed."""
+        return await self._load(stream, {"last_by_subj": subject.decode()})
+
+    async def load(self, stream: str, sequence: int) -> StoredMessage | None:
+        """Return a message by its sequence, or None. Raises: RequestFailed."""
+        return await self._load(stream, {"seq": sequence})
+
+    async def load_next(self, stream: str, sequence: int, pattern: bytes) -> StoredMessage | None:
+        """Return the first message from a sequence on with a matching subject. Raises: RequestFailed."""
+        return await self._load(stream, {"seq": sequence, "next_by_subj": pattern.decode()})
+
+    async def _load(self, stream: str, body: Mapping[str, object]) -> StoredMessage | None:
+        try:
+            found = await self._call(b"ML", f"STREAM.MSG.GET.{stream}", body, _Reply)
+        except RequestFailed as error:
+            if error.is_not_found:
+                return None
+            raise
+        if found.message is None:
+            return None
+        message = found.message
+        try:
+            headers, payload = base64.b64decode(message.hdrs), base64.b64decode(message.data)
+        except binascii.Error as error:
+            raise RequestFailed(f"a message of stream {stream} cannot be read: {error}") from None
+        return StoredMessage(message.seq, message.subject.encode(), headers, payload)
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        """Delete a message; one that is gone already is as good. Raises: RequestFailed."""
+        try:
+            await self._call(
+                b"MD", f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}, _Reply
+            )
+        except RequestFailed as error:
+            if error.code not in {10043, 10057} and not error.is_not_found:
+                raise
+
+    # -- streams and consumers -------------------------------------------------------------------------
+
+    async def stream(self, name: str, *, subjects: str = "") -> StreamAnswer | None:
+        """Return what there is of a stream, or None. Raises: RequestFailed.
+
+        `subjects`: a pattern of subjects whose messages are counted.
+        """
+        body = {"subjects_filter": subjects} if subjects else b""
+        try:
+            return await self._call(b"SL", f"STREAM.INFO.{name}", body, StreamAnswer)
+        except RequestFailed as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def create_stream(self, config: Mapping[str, object]) -> StreamAnswer:
+        """Create a stream. Raises: RequestFailed."""
+        return await self._call(b"SC", f"STREAM.CREATE.{config['name']}", config, StreamAnswer)
+
+    async def create_consumer(self, stream: str, config: Mapping[str, object]) -> ConsumerAnswer:
+        """Create a consumer, durable or named; the same one may be there. Raises: RequestFailed."""
+        durable = config.get("durable_name")
+        endpoint = (
+            f"CONSUMER.DURABLE.CREATE.{stream}.{durable}"
+            if durable
+            else f"CONSUMER.CREATE.{stream}.{config['name']}"
+        )
+        body = {"stream_name": stream, "config": config}
+        return await self._call(b"CC", endpoint, body, ConsumerAnswer)
+
+    async def consumer(self, stream: str, name: str) -> ConsumerAnswer | None:
+        """Return what there is of a consumer, or None. Raises: RequestFailed."""
+        try:
+            return await self._call(b"CL", f"CONSUMER.INFO.{stream}.{name}", b"", ConsumerAnswer)
+        except RequestFailed as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def delete_consumer(self, stream: str, name: str) -> None:
+        """Delete a consumer; one that is gone already is as good. Raises: RequestFailed."""
+        try:
+            await self._call(b"CD", f"CONSUMER.DELETE.{stream}.{name}", b"", _Reply)
+        except RequestFailed as error:
+            if not error.is_not_found:
+                raise
+
+    async def _call(
+        self, kind: bytes, endpoint: str, body: Mapping[str, object] | bytes, answer: type[_T]
+    ) -> _T:
+        payload = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return _read(await self.ask(kind, self._api + endpoint.encode(), payload), answer, endpoint)
+
+
+class _Refusal(Struct):
+    error: _Error | None = None
+
+
+def _read(payload: bytes, kind: type[_T], what: str) -> _T:
+    try:
+        refusal = msgspec.json.decode(payload, type=_Refusal)
+        if refusal.error is None:
+            return msgspec.json.decode(payload, type=kind)
+    except msgspec.DecodeError as error:
+        raise RequestFailed(f"{what}: the answer cannot be read: {error}") from None
+    found = refusal.error
+    raise RequestFailed(f"{what}: {found.description} ({found.err_code})", found.err_code or found.code)

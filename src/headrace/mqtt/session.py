@@ -1,0 +1,304 @@
+"""The session of one connection: what its client asks for, and what is left when the connection ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.mqtt.kept_windows import KeptWindow
+from headrace.mqtt.message_headers import client_line
+from headrace.mqtt.names import REPLY
+from headrace.mqtt.qos2_incoming import Incoming
+from headrace.mqtt.qos2_outgoing import QOS_2, Outgoing
+from headrace.mqtt.requests import RequestFailed
+from headrace.mqtt.steps import InOrder, begin, watch
+from headrace.mqtt.subscriptions import Subscriptions
+from headrace.protocol.mqtt.packets import NO_LOCAL
+from headrace.protocol.mqtt.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from headrace.mqtt.ports import Account, Publication, SessionClient
+    from headrace.mqtt.requests import ConsumerAnswer
+    from headrace.mqtt.retained import RetainedMessage, RetainedMessages
+    from headrace.mqtt.session_store import SessionStore, StoredSession
+    from headrace.mqtt.sharing import Sharing
+    from headrace.mqtt.subscriptions import Filter
+    from headrace.protocol.mqtt.packets import Acknowledgement, Subscribe, Unsubscribe, Will
+
+    class SessionOwner(Account, Protocol):
+        """The hub, as the session of a connection sees it."""
+
+        @property
+        def retained(self) -> RetainedMessages: ...
+        @property
+        def store(self) -> SessionStore: ...
+        @property
+        def sharing(self) -> Sharing: ...
+
+        def left(self, session: Session, will: Will | None, expiry: int | None) -> None: ...
+
+
+_SHARED_CONSUMER: Final = b"$MQTT_SHARE_"
+
+
+class Session:
+    """The session of one connection.
+
+    `will`: that of its CONNECT. `kept`: deliveries that an earlier connection to this server had under way.
+    """
+
+    def __init__(
+        self,
+        owner: SessionOwner,
+        client: SessionClient,
+        stored: StoredSession,
+        *,
+        will: Will | None,
+        is_present: bool,
+        kept: KeptWindow | None,
+    ) -> None:
+        self._owner = owner
+        self.client = client
+        self.stored = stored
+        self.will = will
+        self._is_present = is_present
+        self._kept = kept
+        self.is_over = False
+        self._steps = InOrder(self._lost)
+        self._incoming = Incoming(owner, client, stored.hash, owner.retained)
+        self._outgoing = Outgoing(
+            owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost
+        )
+        self._subscriptions = Subscriptions(owner, client, stored, self._outgoing, owner.sharing)
+        self._retained_for: list[Filter] = []
+
+    @property
+    def stages_qos2(self) -> bool:
+        """True if identifiers of QoS 2 are stored before they are used: the session may be resumed."""
+        return not self.stored.record.clean
+
+    # -- SUBSCRIBE and UNSUBSCRIBE ---------------------------------------------------------------------
+
+    def subscribe(self, packet: Subscribe, done: Callable[[list[int]], None]) -> None:
+        """Take a SUBSCRIBE; `done` gets its codes once all is stored, and calls `send_retained`."""
+
+        async def steps() -> None:
+            codes, self._retained_for = await self._subscriptions.add(packet)
+            await self._write()
+            if not self.is_over:
+                done(codes)
+
+        self._steps.add(steps)
+
+    def unsubscribe(self, packet: Unsubscribe, done: Callable[[list[int]], None]) -> None:
+        """Take an UNSUBSCRIBE; `done` gets its codes once all is stored."""
+
+        async def steps() -> None:
+            codes = await self._subscriptions.remove(packet)
+            await self._write()
+            if not self.is_over:
+                done(codes)
+
+        self._steps.add(steps)
+
+    async def _write(self) -> None:
+        if not self.is_over:
+            await self._owner.store.write(self.stored)
+
+    # -- a connection that goes on with a session ------------------------------------------------------
+
+    def resume(self) -> None:
+        """Go on, after CONNACK: subscriptions are made anew, and what waits is sent."""
+        if self._is_present:
+            self._subscriptions.restore()
+            self._steps.add(self._resume)
+
+    async def _resume(self) -> None:
+        consumers = await self._subscriptions.restore_consumers()
+        kept = self._kept if self._kept is not None else await self._stored_window()
+        if self.is_over:
+            return
+        if kept is not None:
+            entries = _still_pending(kept.entries, consumers)
+            self.client.link.expect(entries, kept.next_identifier)
+            self._outgoing.expect(
+                [(identifier, name, sequence) for identifier, qos, name, sequence in entries if qos == QOS_2]
+            )
+        if self._kept is None:
+            self._subscriptions.ask_again(consumers)
+        self._kept = None
+        self._subscriptions.follow_again()
+
+    async def _stored_window(self) -> KeptWindow | None:
+        if self.stored.record.pubrel is None:
+            return None
+        found = await self._outgoing.load()
+        if found is None:
+            return None
+        entries = [
+            (identifier, QOS_2, name.encode(), sequence) for identifier, name, sequence in found.entries
+        ]
+        return KeptWindow(self.stored.sequence, found.next_identifier, entries)
+
+    # -- retained messages -----------------------------------------------------------------------------
+
+    def send_retained(self) -> None:
+        """Send the retained messages of the filters of the last SUBSCRIBE, after its SUBACK."""
+        filters, self._retained_for = self._retained_for, []
+        for found in filters:
+            for sid, subject in found.subjects:
+                messages = [
+                    (literal, message)
+                    for literal, message in self._owner.retained.matching(subject)
+                    if self.client.may_receive(literal) and not (found.hides_dollar and literal[:1] == b"$")
+                ]
+                if messages:
+                    watch(begin(self._send_retained(sid, found.qos, messages)), self._retained_failed)
+
+    async def _send_retained(
+        self, sid: bytes, qos: int, messages: list[tuple[bytes, RetainedMessage]]
+    ) -> None:
+        for subject, message in messages:
+            body = await self._owner.retained.body(subject, message)
+            if self.is_over:
+                return
+            if body is None:
+                continue
+            lowest = min(qos, message.qos)
+            identifier = self.client.link.deliver(
+                message.topic, body[1], qos=lowest, retain=True, headers=body[0], subscription=sid
+            )
+            if lowest == QOS_2 and identifier:
+                self._outgoing.delivered(identifier)
+
+    def _retained_failed(self, error: Exception) -> None:
+        if isinstance(error, RequestFailed):
+            self._owner.log.error("MQTT: unable to load retained messages: %s", error)
+        else:
+            self._owner.failed(error)
+
+    def retain(self, publication: Publication) -> None:
+        """Keep a message that was routed, or forget the one that is kept."""
+        more = self._lines(publication)
+        if publication.reply:
+            more += b"%b:%b\r\n" % (REPLY, publication.reply)
+        steps = self._owner.retained.store(
+            publication.subject,
+            publication.topic,
+            publication.flags & 7,
+            publication.payload,
+            user=self.client.user or "",
+            more=more,
+        )
+        watch(begin(steps), self._retain_failed)
+
+    def _retain_failed(self, error: Exception) -> None:
+        if isinstance(error, RequestFailed):
+            self._owner.log.error("MQTT: unable to store a retained message: %s", error)
+        else:
+            self._owner.failed(error)
+
+    # -- QoS 2 -----------------------------------------------------------------------------------------
+
+    def publication(self, publication: Publication) -> None:
+        """Take a PUBLISH of QoS 2."""
+        watch(begin(self._incoming.stage(publication, self._lines(publication))), self._lost)
+
+    def pubrel(self, packet: Acknowledgement) -> None:
+        """Take a PUBREL."""
+        watch(begin(self._incoming.release(packet.identifier)), self._lost)
+
+    def pubrec(self, packet: Acknowledgement) -> None:
+        """Take a PUBREC."""
+        self._outgoing.received(packet)
+
+    def pubcomp(self, packet: Acknowledgement) -> None:
+        """Take a PUBCOMP."""
+        self._outgoing.completed(packet)
+
+    def heard(self, sid: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Take a message that the link hears for the session: a PUBREL that is stored."""
+        if sid == self._outgoing.sid:
+            self._outgoing.heard(reply, headers)
+
+    def staged(  # noqa: PLR0917 - as the engine calls it
+        self,
+        sid: bytes,
+        identifier: int,
+        name: bytes,
+        sequence: int,
+        subject: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        """Take a message of QoS 2 whose identifier is to be stored before it is sent."""
+        self._outgoing.staged(sid, identifier, name, sequence, subject, headers, payload)
+
+    def _lines(self, publication: Publication) -> bytes:
+        """Return the header lines of a message's properties, with that which no local asks for."""
+        if any(options & NO_LOCAL for options in self.stored.record.opts.values()):
+            return publication.headers + client_line(self.stored.hash)
+        return publication.headers
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def ended(self, *, will: Will | None, expiry: int | None) -> None:
+        """The connection is gone; its link is there still. `will`: is to be published.
+
+        `expiry`: seconds that the session stays, for a client of 5.0.
+        """
+        if not self.is_over:
+            self._owner.left(self, will, expiry)
+
+    def leave(self) -> KeptWindow | None:
+        """Stop deliveries to the link; return what is under way, unless the session ends now."""
+        self.is_over = True
+        self._steps.clear()
+        link, record = self.client.link, self.stored.record
+        self._subscriptions.stop()
+        next_identifier, under_way = link.next_identifier, link.in_flight()
+        kept = []
+        for identifier, qos, name, sequence in under_way:
+            is_shared = name.startswith(_SHARED_CONSUMER)
+            ack_subject = link.release(identifier)
+            if ack_subject and (is_shared or not record.clean):
+                self._owner.host.publish(ack_subject, b"-NAK")
+            if ack_subject and not is_shared:
+                kept.append((identifier, qos, name, sequence))
+        for ack_subject in self._outgoing.end():
+            self._owner.host.publish(ack_subject, b"-NAK")
+        self._owner.host.announce()
+        if record.clean:
+            return None
+        if self._kept is not None:  # the session did not go on yet
+            return self._kept
+        if self._steps.is_busy:  # what it should have known may be only in the stream
+            return None
+        known = {identifier for identifier, _, _, _ in kept}
+        kept += [
+            (identifier, QOS_2, name, sequence)
+            for identifier, (name, sequence) in self._outgoing.expected.items()
+            if identifier not in known
+        ]
+        return KeptWindow(self.stored.sequence, next_identifier, kept)
+
+    async def idle(self) -> None:
+        """Return when the packets that are worked on are done with."""
+        await self._steps.idle()
+
+    def _lost(self, error: Exception) -> None:
+        """End the connection: a step has failed that its client relies on."""
+        if not isinstance(error, RequestFailed):
+            self._owner.failed(error)
+        if not self.is_over:
+            self.client.closed_by(Reason.UNSPECIFIED_ERROR, str(error))
+
+
+def _still_pending(
+    entries: list[tuple[int, int, bytes, int]], consumers: list[ConsumerAnswer]
+) -> list[tuple[int, int, bytes, int]]:
+    """Leave out deliveries that were acknowledged, or whose consumer is gone."""
+    floors = {found.name.encode(): found.ack_floor.stream_seq for found in consumers}
+    return [entry for entry in entries if entry[3] > floors.get(entry[2], entry[3])]

@@ -1,0 +1,62 @@
+"""Shared subscriptions of MQTT 5.0 with QoS above 0: one consumer for all members of a group with one filter.
+
+A member is a session, noted in the stream of sessions, so that any server knows when the last one has gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.mqtt.consumers import common_config
+from headrace.mqtt.names import (
+    MESSAGE_SUBJECT,
+    MESSAGES,
+    SESSION_SUBJECT,
+    SESSIONS,
+    shared_consumer,
+    shared_deliver_subject,
+)
+from headrace.protocol.nuid import short_hash
+
+if TYPE_CHECKING:
+    from headrace.mqtt.ports import Account
+
+_MEMBERS: Final = SESSION_SUBJECT + b"share."
+
+
+class Sharing:
+    """The consumers of shared subscriptions in one account."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def config(self, group: str, subjects: list[bytes]) -> dict[str, Any]:
+        """Return the configuration of the consumer of a group; `subjects` are those of its one filter."""
+        key = subjects[0].decode()
+        filters = [(MESSAGE_SUBJECT + subject).decode() for subject in subjects]
+        return {
+            "durable_name": shared_consumer(group, key),
+            "deliver_subject": shared_deliver_subject(group, key).decode(),
+            "deliver_group": group,
+            **({"filter_subject": filters[0]} if len(filters) == 1 else {"filter_subjects": filters}),
+            **common_config(self._account.settings),
+        }
+
+    async def join(self, config: dict[str, Any], client_hash: str) -> None:
+        """Make a session a member, and the consumer if it is the first. Raises: RequestFailed."""
+        await self._account.requests.store(self._member(config["durable_name"], client_hash), b"", b"{}")
+        await self._account.requests.create_consumer(MESSAGES, config)
+
+    async def leave(self, consumer: str, client_hash: str) -> None:
+        """A session is no member any more; the consumer goes with the last one. Raises: RequestFailed."""
+        requests = self._account.requests
+        found = await requests.load_last(SESSIONS, self._member(consumer, client_hash))
+        if found is not None:
+            await requests.remove(SESSIONS, found.sequence)
+        pattern = self._member(consumer, "*").decode()
+        stream = await requests.stream(SESSIONS, subjects=pattern)
+        if stream is not None and not stream.state.subjects:
+            await requests.delete_consumer(MESSAGES, consumer)
+
+    def _member(self, consumer: str, client_hash: str) -> bytes:
+        return _MEMBERS + f"{short_hash(consumer)}.{client_hash}".encode()

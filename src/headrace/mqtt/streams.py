@@ -1,0 +1,88 @@
+"""The five streams of an account: messages, sessions, retained messages, QoS 2 and PUBRELs.
+
+Source: configurations of nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.mqtt.names import (
+    INCOMING,
+    INCOMING_SUBJECT,
+    MESSAGE_SUBJECT,
+    MESSAGES,
+    OUTGOING,
+    OUTGOING_SUBJECT,
+    RETAINED,
+    RETAINED_SUBJECT,
+    SESSION_SUBJECT,
+    SESSIONS,
+)
+from headrace.mqtt.steps import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.mqtt.requests import Requests, StreamAnswer
+    from headrace.mqtt.steps import Answer
+
+_STREAMS: Final[tuple[tuple[str, bytes, dict[str, Any]], ...]] = (
+    (SESSIONS, SESSION_SUBJECT, {"retention": "limits", "max_msgs_per_subject": 1}),
+    (MESSAGES, MESSAGE_SUBJECT, {"retention": "interest"}),
+    (RETAINED, RETAINED_SUBJECT, {"retention": "limits", "max_msgs_per_subject": 1}),
+    (
+        INCOMING,
+        INCOMING_SUBJECT,
+        {
+            "retention": "limits",
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "discard_new_per_subject": True,
+        },
+    ),
+    (OUTGOING, OUTGOING_SUBJECT, {"retention": "interest"}),
+)
+
+
+def configurations(replicas: int) -> list[dict[str, Any]]:
+    """Return the configurations of the five streams."""
+    return [
+        {
+            "name": name,
+            "subjects": [subject.decode() + ">"],
+            "storage": "file",
+            "num_replicas": replicas,
+            **special,
+        }
+        for name, subject, special in _STREAMS
+    ]
+
+
+async def make_streams(
+    requests: Requests,
+    replicas: int,
+    *,
+    creating: Callable[[], object],
+    mismatch: Callable[[str, int], object],
+) -> None:
+    """Create the streams that are not there.
+
+    `creating` is called once before the first is. `mismatch`: a stream is there with so many replicas.
+    Raises: RequestFailed.
+    """
+    wanted = configurations(replicas)
+    asked: list[Answer[StreamAnswer | None]] = [begin(requests.stream(config["name"])) for config in wanted]
+    missing = []
+    for config, looked_up in zip(wanted, asked, strict=True):
+        found = await looked_up
+        if found is None:
+            missing.append(config)
+        elif found.config.get("num_replicas", replicas) != replicas:
+            mismatch(config["name"], found.config["num_replicas"])
+    if not missing:
+        return
+    creating()
+    made = [begin(requests.create_stream(config)) for config in missing]
+    for outcome in made:
+        await outcome
