@@ -74,6 +74,12 @@ COMPILED = [
     "engine.traffic",
     "engine.syncer",
     "engine.message_blocks",
+    "engine.mqtt_topics",
+    "engine.mqtt_headers",
+    "engine.mqtt_window",
+    "engine.mqtt_routing",
+    "engine.mqtt_receiver",
+    "engine.mqtt",
     "load.loops",
 ]
 if sys.platform == "linux":

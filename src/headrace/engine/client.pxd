@@ -2,6 +2,7 @@
 
 from libc.stdint cimport uint32_t
 
+from headrace.engine.link cimport Link
 from headrace.engine.structs cimport link_t, sub_t, word_t
 
 cdef enum:
@@ -17,6 +18,10 @@ cdef struct line_t:
     uint32_t count
     bint is_crlf
     word_t args[MOST_ARGUMENTS]
+
+cdef class ClientLink(Link):
+    cdef _remove(self, bytes sid)
+
 
 cdef int unknown_op(link_t *l, const char *at, const char *end) except -1
 
@@ -42,6 +47,9 @@ cdef int bad_arguments(link_t *l, str op, line_t *line) except -1
 cdef bint has_payload(link_t *l, char *op, char *body, char *end, long long size, size_t *need) except -1
 cdef bytes trimmed(line_t *line)
 cdef bint is_valid_subject(const char *s, uint32_t n, bint literal) noexcept
+cdef bint is_reserved_subject(const char *s, uint32_t n) noexcept
+cdef bint is_reserved_reply(const char *s, uint32_t n) noexcept
+cdef uint32_t tokens_in(word_t *subject) noexcept
 cdef sub_t *find_sid(link_t *l, const char *sid, uint32_t n, uint32_t hash) noexcept
 cdef int add_sid(link_t *l, sub_t *s) except -1
 cdef sub_t *new_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash) except NULL

@@ -1,0 +1,898 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What a client of MQTT gets: messages of its subscriptions as PUBLISH packets.
+
+Its subscriptions are of four kinds. That of a filter brings what has QoS 0, and everything when the filter has.
+Where a consumer delivers there comes what is stored: it goes out with the lower one of two QoS, gets an identifier
+and a place in the window (`mqtt_window`), and is acknowledged to JetStream when its client does. The other two kinds
+are the connection's own: what its session hears, and where JetStream confirms what the client published.
+
+A message is delivered while a plan is being followed, so nothing else may be routed and no session asked. What a
+delivery leads to is put into the postbox, which is emptied at the end of the tick like a service's batch.
+
+The session answers these calls:
+
+    heard(sid, subject, reply, headers, payload)   a message of a subscription made by `hear`
+    staged(sid, identifier, name, sequence, subject, headers, payload)   a new message of QoS 2, of a link that
+                                                   stages those: it goes out by `forward`
+    store_failed(identifier, payload)              a publication of QoS 1 was not stored; what was said of it
+    subscribe_permission(subject, queue)           as of clients, but nothing is said of a refusal
+    failed(error)                                  a call raised; it is logged there
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from headrace.engine.client cimport ClientLink, add_sid, find_sid, is_valid_subject, new_sub, tokens_in
+from headrace.engine.clock cimport wall_ms
+from headrace.engine.delivery cimport remove_sub
+from headrace.engine.jetstream cimport ack_t, names_t, read_ack
+from headrace.engine.link cimport Link, doom, emit, make_room, mark_dirty, mark_due
+from headrace.engine.memory cimport buf_append, buf_free
+from headrace.engine.mqtt_headers cimport (
+    MESSAGE_EXPIRY, NO_QUALITY, RESPONSE_TOPIC, SUBSCRIPTION_IDENTIFIER, block_t, put_variable, quality_of, read_block,
+    variable_length,
+)
+from headrace.engine.mqtt_routing cimport PLAIN_HEADERS, RAW_HEADERS, parts_t, publish_inside
+from headrace.engine.mqtt_topics cimport add_topic
+from headrace.engine.mqtt_window cimport (
+    FLIGHT_EXPECTED, FLIGHT_HELD, FLIGHT_OCCUPIED, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery,
+    find_identifier, flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, renew_text,
+    sending_t, take_held, take_place, window_t,
+)
+from headrace.engine.permission_cache cimport allows
+from headrace.engine.stream_imports cimport hang_shadows
+from headrace.engine.structs cimport (
+    HR_GUARD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_SERVICE, LINK_TRANSLATES, REASON_SLOW_PENDING, SUB_FILTERED,
+    buf_t, hr_equal, hr_hash, link_t, msg_t, sub_t, word_t,
+)
+from headrace.engine.trie cimport insert
+
+cdef enum:
+    LARGEST_PACKET = 268435455   # what a remaining length can say
+    LONGEST_TOPIC = 65535
+    LAST_IDENTIFIER = 65535
+    STORED_PREFIX = 11           # "$MQTT.msgs."
+    CACHED_SUBJECT = 512
+    CACHED_BLOCK = 1024
+    CACHED_PROPERTIES = 2048
+    NO_LOCAL = 0x04              # of the options of a subscription
+    RETAIN_AS_PUBLISHED = 0x08
+
+cdef enum letter_t:
+    LETTER_ACK                   # subject
+    LETTER_HEARD                 # the arguments of `heard`
+    LETTER_FAILED                # identifier, what was said of it
+    LETTER_HELD                  # there may be place for what waits
+    LETTER_STAGED                # the arguments of `staged`
+
+cdef enum sent_t:
+    SENT_NOTHING                 # the connection is closing
+    SENT
+    SENT_DROPPED                 # it has expired, or is larger than its client takes
+
+
+# ---- what a link keeps of a subscription --------------------------------------------------------
+
+cdef inline uint64_t own_bits(uint64_t kind, uint64_t qos, uint64_t options, bint hides_dollar, uint64_t identifier) noexcept:
+    """All of it in one number: it stands in the place of the limit that subscriptions of NATS have."""
+    return (<uint64_t> 1 << 63 | kind | qos << 2 | (options & (NO_LOCAL | RETAIN_AS_PUBLISHED)) << 2
+            | <uint64_t> hides_dollar << 6 | identifier << 8)
+
+
+cdef inline int kind_of(uint64_t own) noexcept:
+    return own & 3
+
+
+cdef inline uint8_t qos_of(uint64_t own) noexcept:
+    return own >> 2 & 3
+
+
+cdef inline bint has_option(uint64_t own, uint32_t option) noexcept:
+    return own >> 2 & option
+
+
+cdef inline bint hides(uint64_t own, const char *subject, uint32_t n) noexcept:
+    """True if the filter begins with a wildcard, and the subject with a dollar."""
+    return own >> 6 & 1 and n and subject[0] == c'$'
+
+
+cdef inline uint32_t identifier_of(uint64_t own) noexcept:
+    return own >> 8 & 0xFFFFFFF
+
+
+cdef uint64_t own_of(sub_t *s) noexcept:
+    """Of a shadow: what the link keeps of the subscription that it is a shadow of."""
+    cdef sub_t *original
+    if s.quota.limit:
+        return s.quota.limit
+    original = find_sid(s.link, s.text, s.sid_len, <uint32_t> hr_hash(s.text, s.sid_len, s.link.interest.seed))
+    return 0 if original == NULL else original.quota.limit
+
+
+# ---- topics and properties, once for all receivers of a message ---------------------------------
+
+cdef struct cached_topic_t:
+    uint32_t subject_len         # 0: empty
+    uint32_t topic_len
+    char subject[CACHED_SUBJECT + 32]
+    char topic[CACHED_SUBJECT + 32]
+
+cdef struct cached_block_t:
+    uint32_t block_len           # 0: empty
+    uint32_t properties_len
+    block_t found
+    char block[CACHED_BLOCK + 32]
+    char properties[CACHED_PROPERTIES + 32]
+
+cdef const char *EMPTY = b""
+cdef cached_topic_t last_topic
+cdef cached_topic_t last_response
+cdef cached_block_t last_block
+
+
+cdef const char *topic_at(cached_topic_t *cache, const char *subject, uint32_t n, buf_t *spare, uint32_t *length) except NULL:
+    """The topic of a subject: in the cache, or when it is too long for that in `spare`."""
+    if n and n <= CACHED_SUBJECT and cache.subject_len == n and hr_equal(cache.subject, subject, n):
+        length[0] = cache.topic_len
+        return cache.topic
+    spare.start = spare.end = 0
+    add_topic(spare, subject, n)
+    length[0] = <uint32_t> spare.end
+    if not 0 < n <= CACHED_SUBJECT:
+        return spare.data if spare.data != NULL else EMPTY
+    memcpy(cache.subject, subject, n)
+    memcpy(cache.topic, spare.data, spare.end)
+    cache.subject_len = n
+    cache.topic_len = length[0]
+    return cache.topic
+
+
+cdef const char *properties_at(const char *block, uint32_t n, block_t *found, buf_t *spare, size_t *length) except NULL:
+    """Properties of a header block, and what else it says; in the cache, or when they are too long for that in `spare`."""
+    if n <= CACHED_BLOCK and last_block.block_len == n and hr_equal(last_block.block, block, n):
+        found[0] = last_block.found
+        length[0] = last_block.properties_len
+        return last_block.properties
+    spare.start = spare.end = 0
+    read_block(block, n, found, spare)
+    length[0] = spare.end
+    if n > CACHED_BLOCK or spare.end > CACHED_PROPERTIES:
+        return spare.data if spare.data != NULL else EMPTY
+    memcpy(last_block.block, block, n)
+    if spare.end:
+        memcpy(last_block.properties, spare.data, spare.end)
+    last_block.block_len = n
+    last_block.properties_len = <uint32_t> spare.end
+    last_block.found = found[0]
+    return last_block.properties
+
+
+cdef struct reading_t:
+    # One message, as it is read for a receiver.
+    const char *subject
+    uint32_t subject_len
+    block_t block
+    buf_t topic                  # what has no place in a cache
+    buf_t response
+    buf_t properties
+
+
+cdef void begin_reading(reading_t *reading, msg_t *m) noexcept:
+    memset(reading, 0, sizeof(reading_t))
+    reading.block.quality = NO_QUALITY
+    reading.subject = m.subject
+    reading.subject_len = m.subject_len
+    if m.head != NULL:
+        reading.subject = m.head + 5
+        reading.subject_len = <uint32_t> m.head_len - 6
+
+
+cdef void end_reading(reading_t *reading) noexcept:
+    if reading.topic.data != NULL:
+        buf_free(&reading.topic)
+    if reading.response.data != NULL:
+        buf_free(&reading.response)
+    if reading.properties.data != NULL:
+        buf_free(&reading.properties)
+
+
+cdef inline bint is_plain_block(msg_t *m) noexcept:
+    """True if there is nothing in the headers but how it was published by a client of MQTT 3.1.1."""
+    return m.header_len == 0 or m.header_len == PLAIN_HEADERS and memcmp(m.body, b"NATS/1.0\r\nNmqtt-Pub:", 20) == 0
+
+
+cdef int read_message(MqttReceiver link, uint64_t own, msg_t *m, reading_t *reading, sending_t *sending, bint is_stored) except -1:
+    """What is to be sent of a message, but for what its delivery adds."""
+    cdef const char *reply = m.reply
+    cdef uint32_t reply_len = m.reply_len
+    cdef size_t n = 0
+    memset(sending, 0, sizeof(sending_t))
+    sending.topic = topic_at(&last_topic, reading.subject, reading.subject_len, &reading.topic, &sending.topic_len)
+    sending.payload = m.body + m.header_len
+    sending.payload_len = m.body_len - m.header_len
+    sending.subscription = identifier_of(own)
+    if is_plain_block(m):
+        reading.block.quality = quality_of(m.body, m.header_len)
+    elif link.version >= 5 or is_stored:
+        sending.properties = properties_at(m.body, m.header_len, &reading.block, &reading.properties, &n)
+        sending.properties_len = n
+        sending.expires_at = reading.block.expires_at
+        if reading.block.lifetime and not reading.block.expires_at:
+            sending.expires_at = wall_ms() + 1000 * reading.block.lifetime
+        sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
+    if link.version >= 5:
+        if is_stored or reading.block.reply_len:
+            reply = m.body + reading.block.reply_at
+            reply_len = reading.block.reply_len
+        if reply_len:
+            sending.response = topic_at(&last_response, reply, reply_len, &reading.response, &sending.response_len)
+    return 0
+
+
+# ---- packets ------------------------------------------------------------------------------------
+
+cdef size_t properties_size(sending_t *sending) noexcept:
+    cdef size_t n = sending.properties_len
+    if sending.expires_at:
+        n += 5
+    if sending.response_len:
+        n += 3 + sending.response_len
+    if sending.subscription:
+        n += 1 + variable_length(sending.subscription)
+    return n
+
+
+cdef char *put_text(char *at, const char *text, uint32_t n) noexcept:
+    at[0] = <char> (n >> 8)
+    at[1] = <char> (n & 0xFF)
+    memcpy(at + 2, text, n)
+    return at + 2 + n
+
+
+cdef char *put_properties(char *at, sending_t *sending, size_t n, int64_t left) noexcept:
+    at = put_variable(at, <uint32_t> n)
+    if sending.expires_at:
+        at[0] = MESSAGE_EXPIRY
+        at[1] = <char> (left >> 24 & 0xFF)
+        at[2] = <char> (left >> 16 & 0xFF)
+        at[3] = <char> (left >> 8 & 0xFF)
+        at[4] = <char> (left & 0xFF)
+        at += 5
+    if sending.properties_len:
+        memcpy(at, sending.properties, sending.properties_len)
+        at += sending.properties_len
+    if sending.response_len:
+        at[0] = RESPONSE_TOPIC
+        at = put_text(at + 1, sending.response, sending.response_len)
+    if sending.subscription:
+        at[0] = SUBSCRIPTION_IDENTIFIER
+        at = put_variable(at + 1, sending.subscription)
+    return at
+
+
+cdef sent_t judge_packet(MqttReceiver link, sending_t *sending, size_t *body, size_t *properties, int64_t *left) noexcept:
+    """Gives the sizes of a packet, and the seconds that its message has left; SENT when it may go out."""
+    left[0] = 0
+    properties[0] = 0
+    if sending.expires_at:
+        left[0] = (sending.expires_at - wall_ms() + 999) // 1000
+        if left[0] <= 0:
+            return SENT_DROPPED
+        left[0] = min(left[0], <int64_t> 0xFFFFFFFF)
+    body[0] = 2 + sending.topic_len + sending.payload_len + (2 if sending.qos else 0)
+    if link.version >= 5:
+        properties[0] = properties_size(sending)
+        if properties[0] > LARGEST_PACKET:
+            return SENT_DROPPED
+        body[0] += variable_length(<uint32_t> properties[0]) + properties[0]
+    if sending.topic_len > LONGEST_TOPIC or sending.topic_len == 0 or sending.response_len > LONGEST_TOPIC \
+            or body[0] > LARGEST_PACKET:
+        return SENT_DROPPED
+    if link.maximum_packet and 1 + variable_length(<uint32_t> body[0]) + body[0] > link.maximum_packet:
+        return SENT_DROPPED
+    return SENT
+
+
+cdef sent_t send_publish(MqttReceiver link, sending_t *sending) noexcept:
+    """A PUBLISH into the outbox."""
+    cdef link_t *l = &link.c
+    cdef size_t body, properties, n
+    cdef int64_t left
+    cdef char *at
+    cdef char *begin
+    if judge_packet(link, sending, &body, &properties, &left) != SENT:
+        return SENT_DROPPED
+    n = 1 + variable_length(<uint32_t> body) + body
+    if l.flags & LINK_CLOSING:
+        return SENT_NOTHING
+    at = begin = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
+    if at == NULL:
+        return SENT_NOTHING
+    at[0] = <char> (0x30 | sending.is_again << 3 | sending.qos << 1 | sending.is_retained)
+    at = put_variable(at + 1, <uint32_t> body)
+    at = put_text(at, sending.topic, sending.topic_len)
+    if sending.qos:
+        at[0] = <char> (sending.identifier >> 8)
+        at[1] = <char> (sending.identifier & 0xFF)
+        at += 2
+    if link.version >= 5:
+        at = put_properties(at, sending, properties, left)
+    if sending.payload_len:
+        memcpy(at, sending.payload, sending.payload_len)
+        at += sending.payload_len
+    HR_GUARD(<size_t> (at - begin) == n)
+    l.out.end += n
+    HR_GUARD(l.out.end <= l.out.cap)
+    mark_dirty(l)
+    return SENT
+
+
+# ---- messages of filters ------------------------------------------------------------------------
+
+cdef int take_of_filter(MqttReceiver link, uint64_t own, msg_t *m) except -1:
+    """1 when the message is in the outbox, or was one to be dropped; 0: it is not for this subscription."""
+    cdef reading_t reading
+    cdef sending_t sending
+    if qos_of(own) and quality_of(m.body, m.header_len) > 0:  # it comes by a consumer
+        return 0
+    if has_option(own, NO_LOCAL) and m.source == &link.c:
+        return 0
+    begin_reading(&reading, m)
+    if hides(own, reading.subject, reading.subject_len):
+        return 0
+    try:
+        read_message(link, own, m, &reading, &sending, False)
+        return send_publish(link, &sending) == SENT
+    finally:
+        end_reading(&reading)
+
+
+# ---- messages that are stored -------------------------------------------------------------------
+
+cdef void count_back(MqttReceiver link, msg_t *m) noexcept:
+    """What the connection takes for itself is no message to its client, and will be counted as one."""
+    link.c.out_msgs -= 1
+    link.c.out_bytes -= m.body_len
+    link.c.router.out_bytes -= m.body_len
+
+
+cdef int acknowledge_later(MqttReceiver link, msg_t *m) except -1:
+    """The client is not to get this message, so it is acknowledged for it."""
+    count_back(link, m)
+    link.post((LETTER_ACK, m.reply[:m.reply_len]))
+    return 1
+
+
+cdef bint is_own(MqttReceiver link, msg_t *m, block_t *block) noexcept:
+    """True if the client itself has published the message."""
+    return link.client_hash is not None and block.client_len == <size_t> PyBytes_GET_SIZE(link.client_hash) \
+        and memcmp(m.body + block.client_at, PyBytes_AS_STRING(link.client_hash), block.client_len) == 0
+
+
+cdef int take_followed(MqttReceiver link, sub_t *s, uint64_t own, msg_t *m) except -1:
+    """A message that a consumer delivers."""
+    cdef reading_t reading
+    cdef sending_t sending
+    cdef names_t names
+    cdef ack_t ack
+    if not read_ack(m.reply, m.reply_len, &names, &ack):
+        return 0
+    begin_reading(&reading, m)
+    if reading.subject_len > STORED_PREFIX and memcmp(reading.subject, b"$MQTT.msgs.", STORED_PREFIX) == 0:
+        reading.subject += STORED_PREFIX
+        reading.subject_len -= STORED_PREFIX
+    try:
+        read_message(link, own, m, &reading, &sending, True)
+        if reading.block.quality == NO_QUALITY or hides(own, reading.subject, reading.subject_len) \
+                or has_option(own, NO_LOCAL) and is_own(link, m, &reading.block) \
+                or link.c.deliver_permissions != NULL and not allows(s, reading.subject, reading.subject_len):
+            return acknowledge_later(link, m)
+        sending.qos = min(<uint8_t> reading.block.quality, qos_of(own))
+        if sending.qos == 0:
+            acknowledge_later(link, m)
+            link.c.out_msgs += 1
+            link.c.out_bytes += m.body_len
+            link.c.router.out_bytes += m.body_len
+            send_publish(link, &sending)
+            return 1
+        return take_delivery(link, s, m, &reading, &names, &ack, &sending)
+    finally:
+        end_reading(&reading)
+
+
+cdef int take_delivery(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading, names_t *names, ack_t *ack,
+                       sending_t *sending) except -1:
+    """A message of QoS 1 or 2 gets a place in the window; one that has been delivered before has it, perhaps."""
+    cdef window_t *w = &link.window
+    cdef flight_t *f = find_delivery(w, names.consumer.text, names.consumer.len, ack.sequence)
+    cdef uint32_t name_at = <uint32_t> (names.consumer.text - m.reply)
+    cdef size_t body, properties
+    cdef int64_t left
+    if judge_packet(link, sending, &body, &properties, &left) != SENT:
+        if f != NULL:
+            link.finish_flight(f)
+        return acknowledge_later(link, m)
+    if f == NULL:
+        f = add_flight(w, FLIGHT_UNSENT, m.reply, m.reply_len, name_at, names.consumer.len, ack.sequence, sending.qos)
+        # Another member of a shared subscription may have had it: it is a new one for this client then.
+        sending.is_again = ack.deliveries > 1 and not is_shared(names)
+        if link.stages_qos2 and sending.qos == 2:
+            return stage(link, s, m, reading, f)
+        return send_or_hold(link, f, sending)
+    if f.state == FLIGHT_HELD or f.state == FLIGHT_STAGED:
+        count_back(link, m)
+        return 1
+    if f.state == FLIGHT_SENT and link.version >= 5:  # nothing is sent again on the same connection
+        count_back(link, m)
+        return 1
+    sending.is_again = f.state != FLIGHT_UNSENT
+    f = renew_text(w, f, m.reply, m.reply_len, name_at)
+    f.qos = sending.qos
+    return send_or_hold(link, f, sending)
+
+
+cdef int stage(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading, flight_t *f) except -1:
+    """A new message of QoS 2 waits until its session has stored its identifier, and says so by `forward`."""
+    cdef window_t *w = &link.window
+    cdef uint16_t identifier = pick_identifier(link, f)
+    if identifier == 0:
+        doom(&link.c, REASON_SLOW_PENDING)
+        return 1
+    identify(w, f, identifier)
+    f.state = FLIGHT_STAGED
+    link.post((LETTER_STAGED, s.text[:s.sid_len], identifier, f.text[f.name_at:f.name_at + f.name_len], f.sequence,
+               reading.subject[:reading.subject_len], m.body[:m.header_len], m.body[m.header_len:m.body_len]))
+    return 1
+
+
+cdef inline bint is_shared(names_t *names) noexcept:
+    """True if it is the consumer of a shared subscription, by its name."""
+    return names.consumer.len > 12 and memcmp(names.consumer.text, b"$MQTT_SHARE_", 12) == 0
+
+
+cdef int send_or_hold(MqttReceiver link, flight_t *f, sending_t *sending) except -1:
+    """Sends a flight, or has it wait behind others while there is no place for it."""
+    cdef window_t *w = &link.window
+    if f.state != FLIGHT_SENT and (w.first_held != NULL or w.places_taken >= link.receive_maximum):
+        hold_flight(w, f, sending)
+        if w.held_bytes > link.c.router.max_pending:
+            link.c.router.slow_consumers += 1
+            doom(&link.c, REASON_SLOW_PENDING)
+        return 1
+    return send_flight(link, f, sending)
+
+
+cdef uint16_t pick_identifier(MqttReceiver link, flight_t *f) noexcept:
+    """A free identifier for a flight; 0: none is. That of a message may be a matter of its place in its stream."""
+    cdef uint16_t wanted
+    if not link.identifier_base or not f.sequence:
+        return next_identifier(&link.window)
+    wanted = <uint16_t> (1 + (f.sequence - link.identifier_base) % LAST_IDENTIFIER)
+    if find_identifier(&link.window, wanted) == NULL:
+        return wanted
+    link.window.last_identifier = wanted
+    return next_identifier(&link.window)
+
+
+cdef int send_flight(MqttReceiver link, flight_t *f, sending_t *sending) except -1:
+    cdef window_t *w = &link.window
+    if f.identifier == 0:
+        sending.identifier = pick_identifier(link, f)
+        if sending.identifier == 0:  # `receive_maximum` and expected ones are more than there are
+            return hold_flight(w, f, sending) == 0
+        identify(w, f, sending.identifier)
+    sending.identifier = f.identifier
+    take_place(w, f)
+    send_publish(link, sending)
+    return 1
+
+
+# ---- the connection's own -----------------------------------------------------------------------
+
+cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
+    """What JetStream says of a publication of QoS 1: the last token of the subject is its identifier."""
+    cdef uint32_t i = m.subject_len, identifier = 0, scale = 1
+    cdef const char *payload = m.body + m.header_len
+    cdef uint32_t n = m.body_len - m.header_len
+    count_back(link, m)
+    while i and c'0' <= m.subject[i - 1] <= c'9' and scale <= 10000:
+        i -= 1
+        identifier += scale * (m.subject[i] - c'0')
+        scale *= 10
+    if identifier == 0 or identifier > LAST_IDENTIFIER:
+        return 1
+    if n and not m.header_len and payload[0] == c'{' and not has_error(payload, n):
+        link.confirm(identifier, None, True)
+    else:
+        link.post((LETTER_FAILED, identifier, m.body[:m.body_len]))
+    return 1
+
+
+cdef bint has_error(const char *payload, uint32_t n) noexcept:
+    """True if an answer of JetStream has an error."""
+    cdef uint32_t i
+    for i in range(n):
+        if payload[i] == c'"' and n - i > 8 and memcmp(payload + i, b'"error":', 8) == 0:
+            return True
+    return False
+
+
+cdef int accept(sub_t *s, msg_t *m) except -1:
+    """Takes one message of a subscription of any kind."""
+    cdef MqttReceiver link = <MqttReceiver> s.link.owner
+    cdef uint64_t own = own_of(s)
+    cdef int kind = kind_of(own)
+    cdef reading_t reading
+    if kind == KIND_FILTER:
+        return take_of_filter(link, own, m)
+    if kind == KIND_FOLLOWED:
+        return take_followed(link, s, own, m)
+    if kind == KIND_STORED:
+        return take_confirmation(link, m)
+    begin_reading(&reading, m)
+    count_back(link, m)
+    link.post((LETTER_HEARD, s.text[:s.sid_len], reading.subject[:reading.subject_len], m.reply[:m.reply_len],
+               m.body[:m.header_len], m.body[m.header_len:m.body_len]))
+    return 1
+
+
+cdef void serve(link_t *l) noexcept:
+    """The postbox's `flush`."""
+    cdef Postbox box = <Postbox> l.owner
+    cdef MqttReceiver receiver
+    cdef list letters = box._letters
+    box._letters = []
+    if box._receiver == NULL:
+        return
+    receiver = <MqttReceiver> box._receiver
+    for letter in letters:
+        session = receiver.session
+        if session is None:  # the link is detached
+            return
+        try:
+            deliver_letter(receiver, session, <tuple> letter)
+        except Exception as error:
+            session.failed(error)
+
+
+cdef int deliver_letter(MqttReceiver receiver, object session, tuple letter) except -1:
+    cdef int kind = letter[0]
+    if kind == LETTER_ACK:
+        acknowledge(receiver, <bytes> letter[1], b"")
+    elif receiver.c.flags & LINK_CLOSING:
+        return 0
+    elif kind == LETTER_HEARD:
+        session.heard(*letter[1:])
+    elif kind == LETTER_HELD:
+        receiver.send_held()
+    elif kind == LETTER_STAGED:
+        session.staged(*letter[1:])
+    else:
+        receiver.confirm(letter[1], letter[2], False)
+    return 0
+
+
+cdef int acknowledge(MqttReceiver receiver, bytes subject, bytes word) except -1:
+    """Publishes a word to the subject that a delivery is acknowledged to."""
+    cdef parts_t parts
+    memset(&parts, 0, sizeof(parts_t))
+    parts.quality = RAW_HEADERS
+    parts.payload = PyBytes_AS_STRING(word)
+    parts.payload_len = <uint32_t> PyBytes_GET_SIZE(word)
+    return publish_inside(&receiver.c, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject), &parts)
+
+
+cdef class Postbox(Link):
+    """What deliveries to a client lead to, until the end of the tick."""
+
+    def __cinit__(self, _router, _session):
+        self._letters = []
+        self._receiver = NULL
+        self.c.flags |= LINK_SERVICE
+        self.c.flush = serve
+
+
+# ---- the receiver -------------------------------------------------------------------------------
+
+cdef class MqttReceiver(ClientLink):
+    """The half of a connection of MQTT that deliveries come to. `version`: of its protocol; 0 until it is accepted."""
+
+    def __cinit__(self, *_args, **_kwargs):
+        memset(&self.window, 0, sizeof(window_t))
+        self.receive_maximum = LAST_IDENTIFIER
+        self.c.flags |= LINK_TRANSLATES
+        self.c.accept = accept
+
+    def __dealloc__(self):
+        release_window(&self.window)
+        if self._postbox is not None:
+            self._postbox._receiver = NULL
+
+    cdef _leave(self):
+        if self._postbox is not None:
+            self._postbox._receiver = NULL
+            self._postbox.detach()
+            self._postbox = None
+        release_window(&self.window)
+        ClientLink._leave(self)
+
+    cdef int post(self, tuple letter) except -1:
+        """A letter is delivered when no message is: at the end of this tick, or of the next when that has begun."""
+        if self._postbox is None:
+            if self._is_detached:
+                return 0
+            self._postbox = Postbox(self.router, self.session)
+            self._postbox._receiver = <PyObject *> self
+        self._postbox._letters.append(letter)
+        mark_due(&self._postbox.c)
+        return 0
+
+    cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1:
+        """A publication of QoS 1 is stored, or will not be: `payload` says why."""
+        return 0
+
+    cdef sub_t *add(self, bytes sid, bytes subject, bytes queue, uint64_t own, int allowed) except NULL:
+        """A subscription of any kind; one of the same sid gets what the link keeps of it anew, and is the same then."""
+        cdef word_t words[3]
+        cdef uint32_t hash
+        cdef sub_t *s
+        if self.c.interest == NULL or self._is_detached:
+            raise RuntimeError("a link without an interest, or a detached one, cannot subscribe")
+        words[0].text = PyBytes_AS_STRING(subject)
+        words[0].len = <uint32_t> PyBytes_GET_SIZE(subject)
+        words[1].text = PyBytes_AS_STRING(queue)
+        words[1].len = <uint32_t> PyBytes_GET_SIZE(queue)
+        words[2].text = PyBytes_AS_STRING(sid)
+        words[2].len = <uint32_t> PyBytes_GET_SIZE(sid)
+        hash = <uint32_t> hr_hash(words[2].text, words[2].len, self.c.interest.seed)
+        s = find_sid(&self.c, words[2].text, words[2].len, hash)
+        if s != NULL:
+            s.quota.limit = own
+            return s
+        if not is_valid_subject(words[0].text, words[0].len, False):
+            raise ValueError(f"not a subject: {subject!r}")
+        s = new_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash)
+        s.quota.limit = own
+        if allowed == 2:
+            s.flags |= SUB_FILTERED
+        add_sid(&self.c, s)
+        insert(self.c.interest, s)
+        if self.c.interest.imports != NULL:
+            hang_shadows(s)
+        return s
+
+    def subscribe(self, bytes sid not None, bytes subject not None, bytes queue not None=b"", *, int qos,
+                  int options=0, uint32_t identifier=0, bint hides_dollar=False):
+        """Makes the plain subscription of a filter. The same sid again changes QoS, options and identifier.
+
+        Raises: ValueError for what is no subject, is forbidden, or is more than a connection may have.
+        """
+        cdef int allowed = 1
+        cdef word_t word
+        word.text = PyBytes_AS_STRING(subject)
+        word.len = <uint32_t> PyBytes_GET_SIZE(subject)
+        if self.c.flags & LINK_CHECKS_SUBSCRIBE:
+            allowed = self.session.subscribe_permission(subject, queue or None)
+            if not allowed:
+                raise ValueError("the subscription is not permitted")
+        if self.c.max_subscription_tokens and tokens_in(&word) > self.c.max_subscription_tokens:
+            raise ValueError("too many tokens")
+        if self.c.max_subscriptions and self.c.sids_count >= self.c.max_subscriptions and not self._has(sid):
+            raise ValueError("maximum subscriptions exceeded")
+        if options & NO_LOCAL:
+            self.no_local_count += 1
+        self.add(sid, subject, queue, own_bits(KIND_FILTER, qos, options, hides_dollar, identifier), allowed)
+
+    def _has(self, bytes sid):
+        cdef const char *at = sid
+        cdef uint32_t n = <uint32_t> len(sid)
+        return find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)) != NULL
+
+    def follow(self, bytes deliver not None, bytes queue not None=b"", *, bytes name not None, int qos, int options=0,
+               uint32_t identifier=0, bint hides_dollar=False):
+        """Takes what the consumer `name` delivers to a subject; gives the sid.
+
+        Messages go out with at most this QoS. The same subject again changes QoS, options and identifier.
+        """
+        if options & NO_LOCAL:
+            self.no_local_count += 1
+        self.add(deliver, deliver, queue, own_bits(KIND_FOLLOWED, qos, options, hides_dollar, identifier), 1)
+        return deliver
+
+    def hear(self, bytes subject not None):
+        """Gives the session what is published to a subject; gives the sid."""
+        self.add(subject, subject, b"", own_bits(KIND_HEARD, 0, 0, False, 0), 1)
+        return subject
+
+    def unsubscribe(self, bytes sid not None):
+        """Ends a subscription of any kind; one that is not there is none."""
+        if not self._is_detached and self._has(sid):
+            self._remove(sid)
+
+    # -- what is in flight
+
+    cdef int finish_flight(self, flight_t *f) except -1:
+        remove_flight(&self.window, f)
+        return self.send_held()
+
+    cdef int send_held(self) except -1:
+        """Sends what waits, as far as there is place for it."""
+        cdef window_t *w = &self.window
+        cdef flight_t *f
+        cdef sending_t *sending
+        cdef size_t body, properties
+        cdef int64_t left
+        while w.first_held != NULL and w.places_taken < self.receive_maximum and not self.c.flags & LINK_CLOSING:
+            f = take_held(w)
+            sending = f.waiting
+            if judge_packet(self, sending, &body, &properties, &left) != SENT:  # it has expired meanwhile
+                if f.sequence:
+                    self.post((LETTER_ACK, f.text[:f.text_len]))
+                remove_flight(w, f)
+                continue
+            if f.identifier == 0:
+                sending.identifier = pick_identifier(self, f)
+                if sending.identifier == 0:
+                    hold_again(w, f)
+                    return 0
+                identify(w, f, sending.identifier)
+            sending.identifier = f.identifier
+            take_place(w, f)
+            send_publish(self, sending)
+            forget_waiting(w, f)
+        return 0
+
+    def deliver(self, bytes topic not None, bytes payload not None, *, int qos, bint retain, bytes headers not None=b"",
+                uint32_t subscription=0):
+        """Sends a PUBLISH that no consumer stands behind; gives its identifier, 0 when it has none (yet).
+
+        `headers`: of the stored message, which become properties; `subscription`: the subscription identifier.
+        """
+        cdef sending_t sending
+        cdef reading_t reading
+        cdef msg_t m
+        memset(&m, 0, sizeof(msg_t))
+        m.subject = PyBytes_AS_STRING(topic)
+        m.subject_len = <uint32_t> PyBytes_GET_SIZE(topic)
+        m.body = PyBytes_AS_STRING(headers)
+        m.header_len = m.body_len = <uint32_t> PyBytes_GET_SIZE(headers)
+        if self.c.flags & LINK_CLOSING:
+            return 0
+        begin_reading(&reading, &m)
+        try:
+            read_message(self, own_bits(KIND_FILTER, qos, 0, False, subscription), &m, &reading, &sending, True)
+            sending.topic = m.subject
+            sending.topic_len = m.subject_len
+            sending.payload = PyBytes_AS_STRING(payload)
+            sending.payload_len = PyBytes_GET_SIZE(payload)
+            sending.qos = qos
+            sending.is_retained = retain
+            return self._send_made(&sending)
+        finally:
+            end_reading(&reading)
+
+    cdef uint16_t _send_made(self, sending_t *sending) except? 0:
+        cdef flight_t *f
+        cdef size_t body, properties
+        cdef int64_t left
+        if judge_packet(self, sending, &body, &properties, &left) != SENT:
+            return 0
+        self.c.out_msgs += 1
+        self.c.out_bytes += sending.payload_len
+        self.c.router.out_msgs += 1
+        self.c.router.out_bytes += sending.payload_len
+        if sending.qos == 0:
+            send_publish(self, sending)
+            return 0
+        f = add_flight(&self.window, FLIGHT_UNSENT, b"", 0, 0, 0, 0, sending.qos)
+        send_or_hold(self, f, sending)
+        return f.identifier
+
+    def forward(self, bytes sid not None, uint16_t identifier, bytes subject not None, bytes headers not None,
+                bytes payload not None):
+        """Sends a message that was staged, now that its identifier is stored. One that is not in flight any more is not."""
+        cdef flight_t *f = find_identifier(&self.window, identifier)
+        cdef const char *at = PyBytes_AS_STRING(sid)
+        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
+        cdef sub_t *s
+        cdef sending_t sending
+        cdef reading_t reading
+        cdef msg_t m
+        if self.c.flags & LINK_CLOSING or f == NULL or f.state != FLIGHT_STAGED:
+            return
+        s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
+        whole = headers + payload
+        memset(&m, 0, sizeof(msg_t))
+        m.subject = PyBytes_AS_STRING(subject)
+        m.subject_len = <uint32_t> PyBytes_GET_SIZE(subject)
+        m.body = PyBytes_AS_STRING(whole)
+        m.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
+        m.body_len = <uint32_t> PyBytes_GET_SIZE(whole)
+        begin_reading(&reading, &m)
+        try:
+            read_message(self, s.quota.limit if s != NULL else 0, &m, &reading, &sending, True)
+            sending.qos = f.qos
+            f.state = FLIGHT_UNSENT
+            send_or_hold(self, f, &sending)
+        finally:
+            end_reading(&reading)
+
+    def in_flight(self):
+        """[(identifier, QoS, consumer, sequence)] of what its client has not acknowledged, in the order of sending.
+
+        What waits for a place has the identifier 0. What no consumer stands behind is not in it.
+        """
+        cdef list rows = []
+        cdef flight_t *f = self.window.oldest
+        while f != NULL:
+            if f.sequence:
+                rows.append((f.identifier, f.qos, f.text[f.name_at:f.name_at + f.name_len], f.sequence))
+            f = f.newer
+        return rows
+
+    def give_back(self):
+        """Tells JetStream to deliver what is in flight again, at once and in order; gives `in_flight` of before.
+
+        What is in flight is so no more. To be called before the link is detached.
+        """
+        cdef flight_t *f = self.window.oldest
+        rows = self.in_flight()
+        if self._is_detached:
+            return rows
+        while f != NULL:
+            if f.sequence and f.state != FLIGHT_EXPECTED and f.text_len > f.name_len:
+                acknowledge(self, f.text[:f.text_len], b"-NAK")
+            f = f.newer
+        release_window(&self.window)
+        return rows
+
+    def expect(self, list entries not None, uint16_t next_identifier):
+        """The `in_flight` of an earlier connection of the session, and the identifier that it would have used next.
+
+        What comes again of it keeps its identifier, and is marked as sent before.
+        """
+        cdef bytes name
+        cdef flight_t *f
+        for identifier, qos, name, sequence in entries:
+            if find_delivery(&self.window, name, <uint32_t> len(name), sequence) != NULL \
+                    or find_identifier(&self.window, identifier) != NULL:
+                continue
+            f = add_flight(&self.window, FLIGHT_EXPECTED if identifier else FLIGHT_UNSENT, name, <uint32_t> len(name), 0,
+                           <uint32_t> len(name), sequence, qos)
+            if identifier:
+                identify(&self.window, f, identifier)
+        if next_identifier:
+            self.window.last_identifier = next_identifier - 1
+
+    @property
+    def next_identifier(self):
+        """The identifier that would be used next, were it free."""
+        return self.window.last_identifier % LAST_IDENTIFIER + 1
+
+    def release(self, uint16_t identifier):
+        """Takes a message out of the window; gives the subject to acknowledge it to, b"" for none.
+
+        What waits for its place is sent at the end of the tick: `occupy` may take it again before.
+        """
+        cdef flight_t *f = find_identifier(&self.window, identifier)
+        cdef bytes ack = b""
+        if f == NULL or f.state == FLIGHT_EXPECTED or f.state == FLIGHT_STAGED:
+            return b""
+        if f.state == FLIGHT_SENT and f.sequence:
+            ack = f.text[:f.text_len]
+        remove_flight(&self.window, f)
+        if self.window.first_held != NULL:  # after this call: the identifier may be occupied at once
+            self.post((LETTER_HELD,))
+        return ack
+
+    def occupy(self, uint16_t identifier):
+        """An identifier is in use, and takes a place: a PUBREL waits for its PUBCOMP."""
+        cdef flight_t *f
+        if identifier == 0 or find_identifier(&self.window, identifier) != NULL:
+            return
+        f = add_flight(&self.window, FLIGHT_UNSENT, b"", 0, 0, 0, 0, 2)
+        identify(&self.window, f, identifier)
+        take_place(&self.window, f)
+        f.state = FLIGHT_OCCUPIED
