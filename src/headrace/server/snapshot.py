@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.server.clients import Clients
     from headrace.server.monitor.bucket import BucketStats
     from headrace.server.monitor.jetstream import JetStreamStats
-    from headrace.server.monitor.source import ConnectionSnapshot, SubscriptionSnapshot
+    from headrace.server.monitor.source import ConnectionSnapshot, MqttSnapshot, SubscriptionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
@@ -60,9 +60,15 @@ if TYPE_CHECKING:
         @property
         def services(self) -> object: ...
 
+    class _HasMqtt(Protocol):
+        def snapshot(self) -> MqttSnapshot:
+            """Count what there is of MQTT."""
+
     class _Listeners(Protocol):
         @property
         def awaits_clients(self) -> bool: ...
+        @property
+        def mqtt(self) -> _HasMqtt | None: ...
 
     class MonitoredServer(Protocol):
         """A server, as monitoring sees it."""
@@ -132,7 +138,7 @@ class ServerMonitor:
         for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
             totals[name] -= own
         options, routes, gateways, leafs = server.options, server.routes, server.gateways, server.leafs
-        contexts = server.tls.contexts
+        contexts, mqtt = server.tls.contexts, server.listeners.mqtt
         is_https = options.https_port is not None
         return ServerSnapshot(
             server_id=server.server_id,
@@ -158,6 +164,7 @@ class ServerMonitor:
             websocket_certificate_expires_ns=contexts.websocket.expires_ns,
             mqtt_port=server.mqtt_port or 0,
             mqtt_certificate_expires_ns=contexts.mqtt.expires_ns,
+            mqtt=mqtt.snapshot() if mqtt is not None else None,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),

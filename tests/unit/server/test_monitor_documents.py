@@ -18,7 +18,7 @@ from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.links import gatewayz, leafz, routez
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.source import KindCounts, SublistSnapshot
+from headrace.server.monitor.source import KindCounts, MqttSnapshot, SublistSnapshot
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
 from headrace.server.monitor.varz import varz
@@ -209,6 +209,19 @@ def test_connz_shows_and_filters_mqtt_clients() -> None:
     assert (found()[0]["type"], found()[0]["mqtt_client"]) == ("mqtt", "m")
     assert list(found()[0])[-2:] == ["mqtt_client", "proxy"]
     assert "mqtt_client" not in connz(source, {"cid": "1"})["connections"][0]  # type: ignore[index]
+
+
+def test_metrics_count_mqtt_clients_and_retained_messages() -> None:
+    pytest.importorskip("prometheus_client")
+    from headrace.server.monitor.metrics import metrics
+
+    with_mqtt = SampleSource(snapshot=replace(SERVER, mqtt=MqttSnapshot(clients=3, retained=2)))
+    label = f'{{server_id="{SERVER.server_id}"}}'
+
+    text = metrics(with_mqtt, {}, {}).decode()
+    assert f"headrace_mqtt_clients{label} 3.0" in text
+    assert f"headrace_mqtt_retained_messages{label} 2.0" in text
+    assert b"headrace_mqtt" not in metrics(SOURCE, {}, {})
 
 
 def test_varz_of_an_mqtt_port() -> None:

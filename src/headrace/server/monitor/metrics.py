@@ -29,7 +29,7 @@ from headrace.server.monitor.varz import varz
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from headrace.server.monitor.source import MonitorSource, ServerSnapshot
+    from headrace.server.monitor.source import MonitorSource, MqttSnapshot, ServerSnapshot
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -90,6 +90,8 @@ class _ServerCollector(Collector):
         if server.options.jetstream is not None:
             yield from jetstream_metrics(self._source, self._jsz)
         yield from bucket_metrics(server.server_id, self._source.buckets())
+        if server.mqtt is not None:
+            yield from _mqtt(server, server.mqtt)
 
 
 def _flattened(
@@ -152,6 +154,16 @@ def _health(server: ServerSnapshot, is_ok: bool) -> Iterator[Metric]:
     value = _family("healthz", "status_value")
     _add(value, server, 1 if is_ok else 0, {"value": "ok" if is_ok else "error"})
     yield value
+
+
+def _mqtt(server: ServerSnapshot, counts: MqttSnapshot) -> Iterator[Metric]:
+    for name, text, value in (
+        ("clients", "Clients over MQTT that have a session", counts.clients),
+        ("retained_messages", "Retained messages of accounts with such clients", counts.retained),
+    ):
+        family = Metric(f"headrace_mqtt_{name}", text, "gauge")
+        _add(family, server, value)
+        yield family
 
 
 def _family(endpoint: str, name: str) -> Metric:

@@ -142,6 +142,13 @@ class OCSPCacheSnapshot(Combined, frozen=True):
     unknown: Sum[int] = 0
 
 
+class MqttSnapshot(Combined, frozen=True):
+    """Clients over MQTT that have a session now, and the retained messages of their accounts."""
+
+    clients: Sum[int] = 0
+    retained: Max[int] = 0
+
+
 class ServerSnapshot(Combined, frozen=True, kw_only=True):
     """The values of `/varz`, without the request counts that the monitor keeps itself.
 
@@ -169,6 +176,7 @@ class ServerSnapshot(Combined, frozen=True, kw_only=True):
     websocket_certificate_expires_ns: First[int | None] = None
     mqtt_port: First[int] = 0
     mqtt_certificate_expires_ns: First[int | None] = None
+    mqtt: Merged[MqttSnapshot | None] = None
     connect_urls: First[tuple[str, ...]] = ()
     ws_connect_urls: First[tuple[str, ...]] = ()
     start_ns: Given[int]

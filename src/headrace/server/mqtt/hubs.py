@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.mqtt.hub import Hub
 from headrace.mqtt.settings import MOST_REPLICAS, HubSettings
+from headrace.server.monitor.source import MqttSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.core.account import Account
     from headrace.core.service import Service
-    from headrace.mqtt.hub import Hub
     from headrace.server.listener import ListenerHost
     from headrace.server.services import ServiceHost
     from headrace.server.tls_contexts import ServerTLS
@@ -48,13 +49,16 @@ class Hubs:
         """Return the hub of an account, which is made for its first client."""
         hub = self._hubs.get(account)
         if hub is None:
-            from headrace.mqtt.hub import Hub
-
             server = self._server
             hub = Hub(settings_of(server.options, server.name), account.name, server.log)
             self._hosts[account] = server.start_service(hub, account, maps=False)
             self._hubs[account] = hub
         return hub
+
+    def snapshot(self) -> MqttSnapshot:
+        """Count the clients and the retained messages of all hubs."""
+        hubs = self._hubs.values()
+        return MqttSnapshot(sum(len(hub.sessions) for hub in hubs), sum(len(hub.retained) for hub in hubs))
 
     def reload(self) -> None:
         """Take over the options of the server as they are now."""

@@ -12,6 +12,7 @@ from headrace.server.mqtt.listener import MqttListener
 from headrace.server.mqtt.session import MqttSession
 
 if TYPE_CHECKING:
+    from headrace.server.monitor.source import MqttSnapshot
     from headrace.server.mqtt.hubs import HubsServer
     from headrace.server.session import ClientSession
 
@@ -23,19 +24,23 @@ class MqttPort:
     """
 
     def __init__(self, server: HubsServer) -> None:
-        options, context = server.options.mqtt, server.tls.contexts.mqtt.context
+        options, contexts = server.options.mqtt, server.tls.contexts
         assert options is not None, "there is such a block"
         try:
             sock = bind(options.host, options.port)
         except StartError as error:
             raise StartError(f"Unable to listen for MQTT connections: {error}") from error
         self.hubs: Final = Hubs(server)
-        self.listener: Final = MqttListener(server, self.hubs, context, sock)
+        self.listener: Final = MqttListener(server, self.hubs, contexts.mqtt.context, sock)
         self._server = server
         self._carried = MqttWebSocketAccess(server, self.hubs)
         server.log.info(
             "Listening for MQTT clients on %s://%s:%d", self.listener.scheme, options.host, self.listener.port
         )
+
+    def snapshot(self) -> MqttSnapshot:
+        """Count the clients and the retained messages of all accounts."""
+        return self.hubs.snapshot()
 
     def carried_session(self, address: str, port: int) -> ClientSession:
         """Make the session of a client that has come through the WebSocket port."""
