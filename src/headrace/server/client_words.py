@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.server.access import Access
     from headrace.server.auth import CredentialCheck
 
-    class Listener(Protocol):
+    class Addressee(Protocol):
         """A client, as words to it depend on it."""
 
         @property
@@ -33,11 +33,11 @@ class ClientWords:
 
     __slots__ = ()
 
-    def greeting(self, client: Listener, **changes: Any) -> bytes:
+    def greeting(self, client: Addressee, **changes: Any) -> bytes:
         """Return the first bytes of a connection: the INFO line of this client. `changes`: fields of it."""
         return self.info(client, **changes)
 
-    def info(self, client: Listener, **changes: Any) -> bytes:
+    def info(self, client: Addressee, **changes: Any) -> bytes:
         """Return the INFO line of a client; the nonce is in the first one only."""
         own = {"client_id": client.cid, "client_ip": client.address, **changes}
         if client.is_connected:  # the first one hides what a no_auth_user need not know
@@ -50,6 +50,6 @@ class ClientWords:
         """Return an error that the connection survives, or that is said before its end."""
         return f"-ERR '{text}'\r\n".encode()
 
-    def farewell(self, _client: Listener, text: str, _reason: CloseReason) -> bytes:
+    def farewell(self, _client: Addressee, text: str, _reason: CloseReason) -> bytes:
         """Return the last bytes of a connection. `text`: the error that ends it; "" where it is none."""
         return self.complaint(text) if text else b""

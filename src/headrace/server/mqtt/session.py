@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from headrace import limits
 from headrace.core.mapping import LOST
+from headrace.engine.link import Link
+from headrace.engine.mqtt import MqttLink
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.mqtt.packets import VERSION_5
 from headrace.protocol.mqtt.reasons import Reason
@@ -23,7 +25,6 @@ from headrace.server.session import ClientSession
 
 if TYPE_CHECKING:
     from headrace.engine.client import ClientLink
-    from headrace.engine.mqtt import MqttLink
     from headrace.mqtt.session import Session
     from headrace.protocol.mqtt.packets import Connect, Will
     from headrace.server.mqtt.access import MqttAccess
@@ -75,8 +76,6 @@ class MqttSession(ClientSession):
         super().__init__(server, access, cid, address, port)
 
     def _new_link(self) -> ClientLink:
-        from headrace.engine.mqtt import MqttLink
-
         options = self._server.options
         return MqttLink(
             self._server.router,
@@ -178,7 +177,10 @@ class MqttSession(ClientSession):
 
     def go_on(self) -> None:
         if not self.is_waiting:
-            super().go_on()
+            Link.release(self.link)  # a link over MQTT releases packet identifiers under that name
+            if self.transport is not None and not self.link.is_held:
+                self.transport.resume()
+            self._server.ticks.wake()
 
     def accepted(self, stored: Session, keep_alive: int) -> None:
         """Serve the client, from its CONNACK on. `keep_alive`: in seconds, 0: its silence has no end."""

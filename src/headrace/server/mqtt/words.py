@@ -18,7 +18,7 @@ from headrace.server.client_words import ClientWords
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from headrace.server.client_words import Listener
+    from headrace.server.client_words import Addressee
 
     class Ending(Protocol):
         """A client, as its last packet depends on it."""
@@ -81,7 +81,7 @@ class MqttWords(ClientWords):
 
     __slots__ = ()
 
-    def greeting(self, client: Listener, **changes: Any) -> bytes:
+    def greeting(self, client: Addressee, **changes: Any) -> bytes:
         """Return nothing: the client speaks first."""
         return b""
 
