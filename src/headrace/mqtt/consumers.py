@@ -21,8 +21,8 @@ from headrace.protocol.nuid import new_nuid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headrace.mqtt.ports import Account
-    from headrace.mqtt.requests import ConsumerAnswer, Requests
+    from headrace.mqtt.ports import HubPort
+    from headrace.mqtt.requests import ConsumerAnswer, JetStreamRequests
     from headrace.mqtt.settings import HubSettings
 
 MOST_ASKED_AGAIN: Final = 10_000
@@ -65,13 +65,13 @@ def common_config(settings: HubSettings) -> dict[str, Any]:
     return config
 
 
-async def delete_consumers(requests: Requests, stream: str, names: Iterable[str]) -> None:
+async def delete_consumers(requests: JetStreamRequests, stream: str, names: Iterable[str]) -> None:
     """Delete consumers of a stream, all at once. Raises: RequestFailed."""
     for asked in [begin(requests.delete_consumer(stream, name)) for name in names]:
         await asked
 
 
-async def find_consumer(account: Account, stream: str, config: dict[str, Any]) -> ConsumerAnswer | None:
+async def find_consumer(account: HubPort, stream: str, config: dict[str, Any]) -> ConsumerAnswer | None:
     """Find the consumer of a filter again; it is made anew, and None returned, where it is gone.
 
     Raises: RequestFailed.
@@ -82,7 +82,7 @@ async def find_consumer(account: Account, stream: str, config: dict[str, Any]) -
     return found
 
 
-def ask_again(account: Account, stream: str, found: ConsumerAnswer) -> None:
+def ask_again(account: HubPort, stream: str, found: ConsumerAnswer) -> None:
     """Have a consumer send at once what it has sent, and nobody has acknowledged.
 
     A negative acknowledgement does nothing to a message that is not pending, so each sequence is tried.

@@ -16,14 +16,14 @@ from headrace.mqtt.jail import HOLD_SECONDS, Jail
 from headrace.mqtt.kept_windows import KeptWindows
 from headrace.mqtt.names import ANSWER_SUBJECT
 from headrace.mqtt.records import SessionRecord
-from headrace.mqtt.requests import WRONG_LAST_SEQUENCE, RequestFailed, Requests
+from headrace.mqtt.requests import WRONG_LAST_SEQUENCE, JetStreamRequests, RequestFailed
 from headrace.mqtt.retained import RetainedMessages
-from headrace.mqtt.session import Session
+from headrace.mqtt.session import LiveSession
 from headrace.mqtt.session_ends import SessionEnds
 from headrace.mqtt.session_store import SessionStore, StoredSession
 from headrace.mqtt.settings import NEVER
 from headrace.mqtt.sharing import Sharing
-from headrace.mqtt.steps import Answer, Turns, begin, watch
+from headrace.mqtt.steps import Awaited, KeyedTurns, begin, watch
 from headrace.mqtt.streams import make_streams
 from headrace.mqtt.wills import Wills
 from headrace.protocol.mqtt.packets import VERSION_5
@@ -53,9 +53,10 @@ class Accepted(NamedTuple):
     """
 
     session_present: bool
-    session: Session
+    session: LiveSession
     client_hash: bytes
     store_reply: bytes
+    identifier_base: int
     stages_qos2: bool
 
 
@@ -65,7 +66,7 @@ class _Stored(msgspec.Struct):
     seq: int = 0
 
 
-class Hub:
+class MqttHub:
     """MQTT of one account. Implements `core.service.Service`."""
 
     def __init__(self, settings: HubSettings, account: str, log: Logger) -> None:
@@ -73,23 +74,24 @@ class Hub:
         self.account: Final = account
         self.log: Final = log
         self.server_hash: Final = short_hash(settings.server_name)
-        self.requests: Final = Requests(
+        self.requests: Final = JetStreamRequests(
             self.server_hash, domain=settings.domain, timeout=settings.api_timeout
         )
         self.retained: Final = RetainedMessages(self)
         self.sharing: Final = Sharing(self)
         self.store: Final = SessionStore(self, self.sharing)
         self.wills: Final = Wills(self, self.retained)
-        self.sessions: Final[dict[str, Session]] = {}
+        self.sessions: Final[dict[str, LiveSession]] = {}
         """The sessions of clients that are connected here, by client identifier."""
-        self.turns: Final = Turns()
+        self.turns: Final = KeyedTurns()
         """The order in which the work on one session is done, by client identifier."""
-        self._by_hash: dict[bytes, Session] = {}
+        self._by_hash: dict[bytes, LiveSession] = {}
         self._kept = KeptWindows()
         self._jail = Jail()
-        self._ready: Answer[None] | None = None
+        self._ready: Awaited[None] | None = None
         self._notices = 0
         self._follows = False
+        self._has_stopped = False
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -103,6 +105,7 @@ class Hub:
 
     def stop(self) -> None:
         """Forget what waits: sessions are stored."""
+        self._has_stopped = True
         self.due.stop()
         self.requests.stop()
 
@@ -191,7 +194,7 @@ class Hub:
             await self._take_over(client_id, connect)
             kept = self._kept.take(client_id)
             stored, is_present, has_same = await self._open(client_id, connect, kept)
-            session = Session(
+            session = LiveSession(
                 self,
                 client,
                 stored,
@@ -201,7 +204,7 @@ class Hub:
             )
             self.sessions[client_id] = self._by_hash[stored.hash.encode()] = session
         reply = ANSWER_SUBJECT + f"{self.server_hash}.MS.{new_nuid()}.".encode()
-        return Accepted(is_present, session, stored.hash.encode(), reply, session.stages_qos2)
+        return Accepted(is_present, session, stored.hash.encode(), reply, 0, session.stages_qos2)
 
     async def _make_ready(self) -> None:
         """Make the streams, and know what is retained. Raises: RequestFailed."""
@@ -226,8 +229,8 @@ class Hub:
             self._follows = True
             watch(begin(self._ends.sweep()), self.failed)
 
-    def _hold(self) -> Answer[None]:
-        over: Answer[None] = Answer()
+    def _hold(self) -> Awaited[None]:
+        over: Awaited[None] = Awaited()
         self.host.call_later(HOLD_SECONDS, partial(over.give, None))
         return over
 
@@ -295,8 +298,10 @@ class Hub:
 
     # -- the end of a connection -----------------------------------------------------------------------
 
-    def left(self, session: Session, will: Will | None, expiry: int | None) -> None:
+    def left(self, session: LiveSession, will: Will | None, expiry: int | None) -> None:
         """The connection of a session is gone."""
+        if self._has_stopped:
+            return  # its session is stored as it is, and its deliveries are asked for again
         kept = session.leave()
         self._forget(session)
         self._jail.free(session.client.client_id)
@@ -314,7 +319,7 @@ class Hub:
                 watch(begin(self.wills.publish(will, session.client, stored.hash)), self.failed)
         watch(begin(self._leave(session, kept, now)), self.failed)
 
-    async def _leave(self, session: Session, kept: KeptWindow | None, now_ms: int) -> None:
+    async def _leave(self, session: LiveSession, kept: KeptWindow | None, now_ms: int) -> None:
         """Store that a session has no connection, or end it."""
         stored = session.stored
         async with self.turns.of(stored.client_id):
@@ -331,7 +336,7 @@ class Hub:
             if kept is not None:
                 self._kept.keep(stored.client_id, msgspec.structs.replace(kept, sequence=stored.sequence))
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: LiveSession) -> None:
         client_id = session.client.client_id
         if self.sessions.get(client_id) is session:
             del self.sessions[client_id]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from logging import Logger
 
     from headrace.core.service import Host
-    from headrace.mqtt.requests import Requests
+    from headrace.mqtt.requests import JetStreamRequests
     from headrace.mqtt.settings import HubSettings
     from headrace.protocol.mqtt.reasons import Reason
 
@@ -60,14 +60,14 @@ class SessionLink(Protocol):
         qos: int,
         retain: bool,
         headers: bytes = b"",
-        subscription: bytes = b"",
+        subscription: int = 0,
     ) -> int: ...
 
     def forward(
         self, sid: bytes, identifier: int, subject: bytes, headers: bytes, payload: bytes
     ) -> None: ...
 
-    def in_flight(self) -> list[tuple[int, int, bytes, int]]: ...
+    def give_back(self) -> list[tuple[int, int, bytes, int]]: ...
 
     def expect(self, entries: list[tuple[int, int, bytes, int]], next_identifier: int) -> None: ...
 
@@ -107,26 +107,7 @@ class SessionClient(Protocol):
         """True if no permission keeps messages on this subject from the client."""
 
 
-class Publication(Protocol):
-    """A PUBLISH, as the engine hands it over."""
-
-    @property
-    def flags(self) -> int: ...
-    @property
-    def identifier(self) -> int: ...
-    @property
-    def topic(self) -> bytes: ...
-    @property
-    def subject(self) -> bytes: ...
-    @property
-    def headers(self) -> bytes: ...
-    @property
-    def reply(self) -> bytes: ...
-    @property
-    def payload(self) -> bytes: ...
-
-
-class Account(Protocol):
+class HubPort(Protocol):
     """The hub of an account, as its parts see it."""
 
     @property
@@ -139,7 +120,7 @@ class Account(Protocol):
     def host(self) -> Host: ...
 
     @property
-    def requests(self) -> Requests: ...
+    def requests(self) -> JetStreamRequests: ...
 
     @property
     def server_hash(self) -> str: ...

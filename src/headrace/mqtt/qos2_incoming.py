@@ -21,29 +21,30 @@ from headrace.mqtt.names import (
     SUBJECT,
 )
 from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed
-from headrace.mqtt.steps import Answer
+from headrace.mqtt.steps import Awaited
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.mqtt.packets import VERSION_5, ack
 from headrace.protocol.mqtt.properties import PacketKind
 from headrace.protocol.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
-    from headrace.mqtt.ports import Account, Publication, SessionClient
+    from headrace.engine.mqtt import Publication
+    from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.requests import StoredMessage
     from headrace.mqtt.retained import RetainedMessages
 
 
-class Incoming:
+class IncomingQos2:
     """The messages of QoS 2 that one connection sends."""
 
     def __init__(
-        self, account: Account, client: SessionClient, client_hash: str, retained: RetainedMessages
+        self, account: HubPort, client: SessionClient, client_hash: str, retained: RetainedMessages
     ) -> None:
         self._account = account
         self._client = client
         self._hash = client_hash
         self._retained = retained
-        self._busy: dict[int, Answer[None]] = {}
+        self._busy: dict[int, Awaited[None]] = {}
 
     def _subject(self, identifier: int) -> bytes:
         return INCOMING_SUBJECT + f"{self._client.client_id}.{identifier}".encode()
@@ -76,7 +77,7 @@ class Incoming:
         before = self._busy.get(identifier)
         if before is not None:
             await before
-        mine = self._busy[identifier] = Answer()
+        mine = self._busy[identifier] = Awaited()
         try:
             found = await self._account.requests.load_last(INCOMING, self._subject(identifier))
             if found is not None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from headrace.mqtt.message_headers import block
-from headrace.mqtt.names import MESSAGES, RELEASE, RELEASE_DELIVER_SUBJECT, RELEASE_SUBJECT, SESSIONS
+from headrace.mqtt.names import (
+    MESSAGES,
+    OUTGOING,
+    RELEASE,
+    RELEASE_DELIVER_SUBJECT,
+    RELEASE_SUBJECT,
+    SESSIONS,
+)
 from headrace.mqtt.records import WindowRecord, read_window
 from headrace.mqtt.steps import begin, watch
 from headrace.protocol.jetstream.headers import value
@@ -22,10 +29,11 @@ from headrace.protocol.mqtt.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.mqtt.ports import Account, SessionClient
+    from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.protocol.mqtt.packets import Acknowledgement
 
 QOS_2: Final = 2
+_MOST_DIGITS: Final = 5
 
 
 class _Staged(NamedTuple):
@@ -38,7 +46,7 @@ class _Staged(NamedTuple):
     payload: bytes
 
 
-class Outgoing:
+class OutgoingQos2:
     """The messages of QoS 2 that one connection gets.
 
     `window_subject`: the subject of the record of identifiers. `lost`: called with an error that ends the
@@ -47,7 +55,7 @@ class Outgoing:
 
     def __init__(
         self,
-        account: Account,
+        account: HubPort,
         client: SessionClient,
         client_hash: str,
         window_subject: bytes,
@@ -84,6 +92,27 @@ class Outgoing:
         self._direct.add(identifier)
 
     # -- identifiers -----------------------------------------------------------------------------------
+
+    async def without_released(
+        self, entries: list[tuple[int, int, bytes, int]]
+    ) -> list[tuple[int, int, bytes, int]]:
+        """Leave out deliveries whose PUBREL is stored: they are acknowledged, as they should have been.
+
+        The server died between storing the one and acknowledging the other. Raises: RequestFailed.
+        """
+        released: set[int] = set()
+        sequence = 0
+        subject = RELEASE_SUBJECT + self._hash.encode()
+        requests = self._account.requests
+        while (found := await requests.load_next(OUTGOING, sequence + 1, subject)) is not None:
+            sequence = found.sequence
+            released.add(_identifier_of(found.headers))
+        for identifier, _, name, number in entries:
+            if identifier in released:
+                await requests.ask(
+                    b"MD", b"$JS.ACK.%b.%b.1.%d.1.1.0" % (MESSAGES.encode(), name, number), b""
+                )
+        return [entry for entry in entries if entry[0] not in released]
 
     async def load(self) -> WindowRecord | None:
         """Return the stored identifiers of the session. Raises: RequestFailed."""
@@ -170,26 +199,16 @@ class Outgoing:
 
     def heard(self, reply: bytes, headers: bytes) -> None:
         """Send a PUBREL that the session's consumer delivers."""
-        text = value(headers, RELEASE)
-        identifier = int(text) if text.isdigit() and len(text) < 6 else 0
-        if not 0 < identifier < 1 << 16:
-            self._account.log.warning("MQTT: a stored PUBREL names no packet identifier: %r", text)
+        identifier = _identifier_of(headers)
+        if not identifier:
+            self._account.log.warning("MQTT: a stored PUBREL names no packet identifier: %r", headers)
             self._acknowledge(reply)
             return
         is_known = identifier in self._released
         self._released[identifier] = reply
         self._client.link.occupy(identifier)
-        self._settle_expected(identifier)
         if not is_known or self._client.version != VERSION_5:
             self._send_release(identifier)
-
-    def _settle_expected(self, identifier: int) -> None:
-        """Acknowledge the message of a PUBREL if the server died between storing the one and this."""
-        expected = self.expected.pop(identifier, None)
-        if expected is not None and identifier not in self._releasing:
-            name, sequence = expected
-            self._acknowledge(b"$JS.ACK.%b.%b.1.%d.1.1.0" % (MESSAGES.encode(), name, sequence))
-            self._sent.pop(identifier, None)
 
     def completed(self, packet: Acknowledgement) -> None:
         """Take a PUBCOMP."""
@@ -209,3 +228,10 @@ class Outgoing:
         if ack_subject:
             self._account.host.publish(ack_subject, b"")
             self._account.host.announce()
+
+
+def _identifier_of(headers: bytes) -> int:
+    """Return the packet identifier of a stored PUBREL; 0 for what is none."""
+    text = value(headers, RELEASE)
+    identifier = int(text) if text.isdigit() and len(text) <= _MOST_DIGITS else 0
+    return identifier if identifier < 1 << 16 else 0

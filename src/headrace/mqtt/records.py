@@ -34,8 +34,8 @@ class SessionRecord(Struct, omit_defaults=True):
 
     `subs`: QoS by subject of a filter. `cons`: configurations of consumers by sid. `ids`, `opts`:
     subscription identifiers and options by subject. `expiry`: seconds that the session outlives its
-    connection; None for a client of 3.1.1. `left`: Unix time in ms at which the connection ended, 0 while there
-    is one.
+    connection; None for a client of 3.1.1. `left`: Unix time in ms at which the connection ended, 0 while
+    there is one.
     """
 
     origin: str = ""

@@ -1,4 +1,4 @@
-"""Requests of one account's hub to JetStream: publications with a reply subject, answers, timeouts.
+"""JetStreamRequests of one account's hub to JetStream: publications with a reply subject, answers, timeouts.
 
 Here lives which answer belongs to which request. Never lives here: what streams and consumers there are
 (`streams`, `consumers`).
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.mqtt.names import ANSWER_SUBJECT
-from headrace.mqtt.steps import Answer
+from headrace.mqtt.steps import Awaited
 from headrace.protocol.nuid import new_nuid
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host, Timer
 
 MOST_REQUESTS: Final = 65_536
-"""Requests of one account that wait for their answers; one more fails at once."""
+"""JetStreamRequests of one account that wait for their answers; one more fails at once."""
 
 NOT_FOUND: Final = frozenset({10059, 10014, 10037})
 """JetStream's codes for a stream, a consumer, a message that is not there."""
@@ -50,7 +50,7 @@ class RequestFailed(HeadraceError):
         return self.code in NOT_FOUND
 
 
-class PubAck(NamedTuple):
+class StoreAck(NamedTuple):
     """The acknowledgement of a stored message."""
 
     sequence: int
@@ -79,12 +79,12 @@ class _Message(Struct):
     data: str = ""
 
 
-class _Place(Struct):
+class _Place(Struct, frozen=True):
     consumer_seq: int = 0
     stream_seq: int = 0
 
 
-class _State(Struct):
+class _State(Struct, frozen=True):
     messages: int = 0
     subjects: dict[str, int] | None = None
 
@@ -117,10 +117,10 @@ class _Reply(Struct):
 class _Waiting(NamedTuple):
     deadline_ns: int
     what: str
-    answer: Answer[bytes]
+    answer: Awaited[bytes]
 
 
-class Requests:
+class JetStreamRequests:
     """The requests of one hub that wait for answers.
 
     `server_hash`: the short hash of this server's name. `domain`: the JetStream domain that is asked.
@@ -156,12 +156,12 @@ class Requests:
 
     def ask(
         self, kind: bytes, subject: bytes, payload: bytes, *, headers: bytes = b"", token: bytes = b""
-    ) -> Answer[bytes]:
+    ) -> Awaited[bytes]:
         """Send a request; its answer is the payload of the reply.
 
         `kind`: the token of the reply subject that says what is asked. `token`: one more token behind it.
         """
-        answer: Answer[bytes] = Answer()
+        answer: Awaited[bytes] = Awaited()
         name = new_nuid().encode()
         what = f"request {kind.decode()} to {subject.decode('utf-8', 'replace')}"
         if self._host is None or len(self._waiting) >= MOST_REQUESTS:
@@ -202,12 +202,12 @@ class Requests:
 
     async def store(
         self, subject: bytes, headers: bytes, payload: bytes, *, kind: bytes = b"MS", token: bytes = b""
-    ) -> PubAck:
+    ) -> StoreAck:
         """Store a message. Raises: RequestFailed."""
         found = _read(
             await self.ask(kind, subject, payload, headers=headers, token=token), _Reply, subject.decode()
         )
-        return PubAck(found.seq, found.duplicate)
+        return StoreAck(found.seq, found.duplicate)
 
     async def load_last(self, stream: str, subject: bytes) -> StoredMessage | None:
         """Return the last message on a subject, or None. Raises: RequestFailed."""

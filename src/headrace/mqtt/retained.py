@@ -24,7 +24,7 @@ from headrace.mqtt.names import (
     RETAINED_TOPIC,
     retained_consumer,
 )
-from headrace.mqtt.steps import Answer, begin, watch
+from headrace.mqtt.steps import Awaited, begin, watch
 from headrace.protocol.jetstream.acks import parse_ack
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.nuid import new_nuid
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.core.service import Delivery
-    from headrace.mqtt.ports import Account
+    from headrace.mqtt.ports import HubPort
 
 MOST_INDEXED: Final = 1_000_000
 """Retained messages of one account in the index; a new subject beyond is not retained for subscribers."""
@@ -60,7 +60,7 @@ class RetainedMessage(Struct):
 class RetainedMessages:
     """The retained messages of one account."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: HubPort) -> None:
         self._account = account
         self._messages: dict[bytes, RetainedMessage] = {}
         self._subjects = SubjectIndex()
@@ -68,7 +68,7 @@ class RetainedMessages:
         self._bytes = 0
         self._is_full = False
         self._awaited = 0
-        self._loaded: Answer[None] | None = None
+        self._loaded: Awaited[None] | None = None
         self.sid = 0
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class RetainedMessages:
         account = self._account
         deliver = DELIVER_SUBJECT + new_nuid().encode()
         self.sid = account.host.subscribe(deliver)
-        self._loaded = Answer()
+        self._loaded = Awaited()
         config = {
             "name": retained_consumer(),
             "deliver_subject": deliver.decode(),

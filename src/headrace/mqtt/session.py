@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from headrace.mqtt.kept_windows import KeptWindow
 from headrace.mqtt.message_headers import client_line
 from headrace.mqtt.names import REPLY
-from headrace.mqtt.qos2_incoming import Incoming
-from headrace.mqtt.qos2_outgoing import QOS_2, Outgoing
+from headrace.mqtt.qos2_incoming import IncomingQos2
+from headrace.mqtt.qos2_outgoing import QOS_2, OutgoingQos2
 from headrace.mqtt.requests import RequestFailed
 from headrace.mqtt.steps import InOrder, begin, watch
-from headrace.mqtt.subscriptions import Subscriptions
+from headrace.mqtt.subscriptions import SessionFilters
 from headrace.protocol.mqtt.packets import NO_LOCAL
 from headrace.protocol.mqtt.reasons import Reason
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from headrace.mqtt.ports import Account, Publication, SessionClient
+    from headrace.engine.mqtt import Publication
+    from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.requests import ConsumerAnswer
     from headrace.mqtt.retained import RetainedMessage, RetainedMessages
     from headrace.mqtt.session_store import SessionStore, StoredSession
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.mqtt.subscriptions import Filter
     from headrace.protocol.mqtt.packets import Acknowledgement, Subscribe, Unsubscribe, Will
 
-    class SessionOwner(Account, Protocol):
+    class SessionOwner(HubPort, Protocol):
         """The hub, as the session of a connection sees it."""
 
         @property
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
         @property
         def sharing(self) -> Sharing: ...
 
-        def left(self, session: Session, will: Will | None, expiry: int | None) -> None: ...
+        def left(self, session: LiveSession, will: Will | None, expiry: int | None) -> None: ...
 
 
 _SHARED_CONSUMER: Final = b"$MQTT_SHARE_"
 
 
-class Session:
+class LiveSession:
     """The session of one connection.
 
     `will`: that of its CONNECT. `kept`: deliveries that an earlier connection to this server had under way.
@@ -67,11 +68,11 @@ class Session:
         self._kept = kept
         self.is_over = False
         self._steps = InOrder(self._lost)
-        self._incoming = Incoming(owner, client, stored.hash, owner.retained)
-        self._outgoing = Outgoing(
+        self._incoming = IncomingQos2(owner, client, stored.hash, owner.retained)
+        self._outgoing = OutgoingQos2(
             owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost
         )
-        self._subscriptions = Subscriptions(owner, client, stored, self._outgoing, owner.sharing)
+        self._subscriptions = SessionFilters(owner, client, stored, self._outgoing, owner.sharing)
         self._retained_for: list[Filter] = []
 
     @property
@@ -118,14 +119,18 @@ class Session:
     async def _resume(self) -> None:
         consumers = await self._subscriptions.restore_consumers()
         kept = self._kept if self._kept is not None else await self._stored_window()
-        if self.is_over:
-            return
         if kept is not None:
             entries = _still_pending(kept.entries, consumers)
+            if self._kept is None:
+                entries = await self._outgoing.without_released(entries)
+            if self.is_over:
+                return
             self.client.link.expect(entries, kept.next_identifier)
             self._outgoing.expect(
                 [(identifier, name, sequence) for identifier, qos, name, sequence in entries if qos == QOS_2]
             )
+        if self.is_over:
+            return
         if self._kept is None:
             self._subscriptions.ask_again(consumers)
         self._kept = None
@@ -148,27 +153,30 @@ class Session:
         """Send the retained messages of the filters of the last SUBSCRIBE, after its SUBACK."""
         filters, self._retained_for = self._retained_for, []
         for found in filters:
-            for sid, subject in found.subjects:
+            for _, subject in found.subjects:
                 messages = [
                     (literal, message)
                     for literal, message in self._owner.retained.matching(subject)
                     if self.client.may_receive(literal) and not (found.hides_dollar and literal[:1] == b"$")
                 ]
                 if messages:
-                    watch(begin(self._send_retained(sid, found.qos, messages)), self._retained_failed)
+                    watch(begin(self._send_retained(found, messages)), self._retained_failed)
 
-    async def _send_retained(
-        self, sid: bytes, qos: int, messages: list[tuple[bytes, RetainedMessage]]
-    ) -> None:
+    async def _send_retained(self, found: Filter, messages: list[tuple[bytes, RetainedMessage]]) -> None:
         for subject, message in messages:
             body = await self._owner.retained.body(subject, message)
             if self.is_over:
                 return
             if body is None:
                 continue
-            lowest = min(qos, message.qos)
+            lowest = min(found.qos, message.qos)
             identifier = self.client.link.deliver(
-                message.topic, body[1], qos=lowest, retain=True, headers=body[0], subscription=sid
+                message.topic,
+                body[1],
+                qos=lowest,
+                retain=True,
+                headers=body[0],
+                subscription=found.identifier,
             )
             if lowest == QOS_2 and identifier:
                 self._outgoing.delivered(identifier)
@@ -258,15 +266,8 @@ class Session:
         self._steps.clear()
         link, record = self.client.link, self.stored.record
         self._subscriptions.stop()
-        next_identifier, under_way = link.next_identifier, link.in_flight()
-        kept = []
-        for identifier, qos, name, sequence in under_way:
-            is_shared = name.startswith(_SHARED_CONSUMER)
-            ack_subject = link.release(identifier)
-            if ack_subject and (is_shared or not record.clean):
-                self._owner.host.publish(ack_subject, b"-NAK")
-            if ack_subject and not is_shared:
-                kept.append((identifier, qos, name, sequence))
+        next_identifier = link.next_identifier
+        kept = [entry for entry in link.give_back() if not entry[2].startswith(_SHARED_CONSUMER)]
         for ack_subject in self._outgoing.end():
             self._owner.host.publish(ack_subject, b"-NAK")
         self._owner.host.announce()

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from headrace.mqtt.due_times import DueTimes
-    from headrace.mqtt.ports import Account
+    from headrace.mqtt.ports import HubPort
     from headrace.mqtt.records import SessionRecord
     from headrace.mqtt.requests import StoredMessage
     from headrace.mqtt.session_store import SessionStore
-    from headrace.mqtt.steps import Turns
+    from headrace.mqtt.steps import KeyedTurns
     from headrace.mqtt.wills import Wills
 
-    class EndsOwner(Account, Protocol):
+    class EndsOwner(HubPort, Protocol):
         """The hub, as the ends of sessions see it."""
 
         @property
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         @property
         def wills(self) -> Wills: ...
         @property
-        def turns(self) -> Turns: ...
+        def turns(self) -> KeyedTurns: ...
         @property
         def due(self) -> DueTimes: ...
 

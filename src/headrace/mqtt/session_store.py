@@ -17,7 +17,7 @@ from headrace.protocol.mqtt.reasons import MqttError, Reason, ReturnCode
 from headrace.protocol.nuid import short_hash
 
 if TYPE_CHECKING:
-    from headrace.mqtt.ports import Account
+    from headrace.mqtt.ports import HubPort
     from headrace.mqtt.sharing import Sharing
 
 _WINDOW: Final = b".window"
@@ -41,7 +41,7 @@ class StoredSession:
 class SessionStore:
     """The sessions of one account as they are stored."""
 
-    def __init__(self, account: Account, sharing: Sharing) -> None:
+    def __init__(self, account: HubPort, sharing: Sharing) -> None:
         self._account = account
         self._sharing = sharing
 

@@ -19,7 +19,7 @@ from headrace.mqtt.names import (
 from headrace.protocol.nuid import short_hash
 
 if TYPE_CHECKING:
-    from headrace.mqtt.ports import Account
+    from headrace.mqtt.ports import HubPort
 
 _MEMBERS: Final = SESSION_SUBJECT + b"share."
 
@@ -27,7 +27,7 @@ _MEMBERS: Final = SESSION_SUBJECT + b"share."
 class Sharing:
     """The consumers of shared subscriptions in one account."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: HubPort) -> None:
         self._account = account
 
     def config(self, group: str, subjects: list[bytes]) -> dict[str, Any]:

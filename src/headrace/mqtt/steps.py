@@ -1,6 +1,6 @@
 """Work in several steps, between which answers are awaited: coroutines without an event loop.
 
-A coroutine that awaits nothing but `Answer`s is begun with `begin`; it goes on, on the caller's stack, when
+A coroutine that awaits nothing but `Awaited`s is begun with `begin`; it goes on, on the caller's stack, when
 the answer comes. So the code reads in order, tests need no loop, and nothing runs but in a call.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Answer(Generic[_T]):
+class Awaited(Generic[_T]):
     """A value, or an error, that comes later, once; several may await it."""
 
     __slots__ = ("_error", "_is_done", "_value", "_waiting")
@@ -52,7 +52,7 @@ class Answer(Generic[_T]):
             raise self._error
         return self._value  # type: ignore[return-value]  # None only where None is the value
 
-    def __await__(self) -> Generator[Answer[_T], None, _T]:
+    def __await__(self) -> Generator[Awaited[_T], None, _T]:
         if not self._is_done:
             yield self
         return self.result()
@@ -67,9 +67,9 @@ class Answer(Generic[_T]):
             function()
 
 
-def begin(steps: Coroutine[Answer[Any], None, _T]) -> Answer[_T]:
+def begin(steps: Coroutine[Awaited[Any], None, _T]) -> Awaited[_T]:
     """Run the steps up to the first answer that is not there yet; return the answer that they end with."""
-    outcome: Answer[_T] = Answer()
+    outcome: Awaited[_T] = Awaited()
 
     def go_on() -> None:
         while True:
@@ -89,7 +89,7 @@ def begin(steps: Coroutine[Answer[Any], None, _T]) -> Answer[_T]:
     return outcome
 
 
-def watch(outcome: Answer[Any], failed: Callable[[Exception], None]) -> None:
+def watch(outcome: Awaited[Any], failed: Callable[[Exception], None]) -> None:
     """Tell `failed` of the error of steps that nobody awaits."""
 
     def look() -> None:
@@ -106,16 +106,16 @@ class InOrder:
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
         self._failed = failed
-        self._waiting: deque[Callable[[], Coroutine[Answer[Any], None, Any]]] = deque()
+        self._waiting: deque[Callable[[], Coroutine[Awaited[Any], None, Any]]] = deque()
         self._is_busy = False
-        self._idle: Answer[None] | None = None
+        self._idle: Awaited[None] | None = None
 
     @property
     def is_busy(self) -> bool:
         """True if steps are under way."""
         return self._is_busy
 
-    def add(self, steps: Callable[[], Coroutine[Answer[Any], None, Any]]) -> None:
+    def add(self, steps: Callable[[], Coroutine[Awaited[Any], None, Any]]) -> None:
         """Begin these steps when those before have ended, at once if there are none."""
         self._waiting.append(steps)
         self._next()
@@ -128,7 +128,7 @@ class InOrder:
         """Return when all steps have ended."""
         while self._is_busy:
             if self._idle is None:
-                self._idle = Answer()
+                self._idle = Awaited()
             await self._idle
 
     def _next(self) -> None:
@@ -147,11 +147,11 @@ class InOrder:
             idle.give(None)
 
 
-class Turns:
+class KeyedTurns:
     """The turns of steps that work on one thing each, by its key: one at a time for each key."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Answer[None]] = {}
+        self._last: dict[str, Awaited[None]] = {}
 
     def of(self, key: str) -> _Turn:
         """Return a turn, to be used with `async with`: it begins when the turns before have ended."""
@@ -159,9 +159,9 @@ class Turns:
 
 
 class _Turn:
-    def __init__(self, last: dict[str, Answer[None]], key: str) -> None:
+    def __init__(self, last: dict[str, Awaited[None]], key: str) -> None:
         self._last, self._key = last, key
-        self._over: Answer[None] = Answer()
+        self._over: Awaited[None] = Awaited()
 
     async def __aenter__(self) -> None:
         before = self._last.get(self._key)

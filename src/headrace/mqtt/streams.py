@@ -24,8 +24,8 @@ from headrace.mqtt.steps import begin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.mqtt.requests import Requests, StreamAnswer
-    from headrace.mqtt.steps import Answer
+    from headrace.mqtt.requests import JetStreamRequests, StreamAnswer
+    from headrace.mqtt.steps import Awaited
 
 _STREAMS: Final[tuple[tuple[str, bytes, dict[str, Any]], ...]] = (
     (SESSIONS, SESSION_SUBJECT, {"retention": "limits", "max_msgs_per_subject": 1}),
@@ -60,7 +60,7 @@ def configurations(replicas: int) -> list[dict[str, Any]]:
 
 
 async def make_streams(
-    requests: Requests,
+    requests: JetStreamRequests,
     replicas: int,
     *,
     creating: Callable[[], object],
@@ -72,7 +72,7 @@ async def make_streams(
     Raises: RequestFailed.
     """
     wanted = configurations(replicas)
-    asked: list[Answer[StreamAnswer | None]] = [begin(requests.stream(config["name"])) for config in wanted]
+    asked: list[Awaited[StreamAnswer | None]] = [begin(requests.stream(config["name"])) for config in wanted]
     missing = []
     for config, looked_up in zip(wanted, asked, strict=True):
         found = await looked_up

@@ -20,7 +20,7 @@ from headrace.mqtt.consumers import (
 )
 from headrace.mqtt.names import INTERNAL, MESSAGES, OUTGOING, PARENT, SHARED
 from headrace.mqtt.requests import RequestFailed
-from headrace.mqtt.steps import Answer, begin
+from headrace.mqtt.steps import Awaited, begin
 from headrace.protocol.mqtt.packets import (
     QOS_MASK,
     RETAIN_HANDLING_SHIFT,
@@ -31,8 +31,8 @@ from headrace.protocol.mqtt.topics import is_shared, shared_parts
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
-    from headrace.mqtt.ports import Account, SessionClient
-    from headrace.mqtt.qos2_outgoing import Outgoing
+    from headrace.mqtt.ports import HubPort, SessionClient
+    from headrace.mqtt.qos2_outgoing import OutgoingQos2
     from headrace.mqtt.requests import ConsumerAnswer
     from headrace.mqtt.session_store import StoredSession
     from headrace.mqtt.sharing import Sharing
@@ -79,15 +79,15 @@ class Filter(Struct, frozen=True):
         return self.subject in (b"*", b">") or self.subject.startswith(b"*.")
 
 
-class Subscriptions:
+class SessionFilters:
     """The filters of the session of one connection."""
 
     def __init__(
         self,
-        account: Account,
+        account: HubPort,
         client: SessionClient,
         stored: StoredSession,
-        outgoing: Outgoing,
+        outgoing: OutgoingQos2,
         sharing: Sharing,
     ) -> None:
         self._account = account
@@ -104,7 +104,7 @@ class Subscriptions:
         record = self._stored.record
         identifier = packet.properties.subscription_identifier or 0
         wanted: list[Filter | Reason] = []
-        granting: dict[bytes, Answer[None]] = {}
+        granting: dict[bytes, Awaited[None]] = {}
         retained: dict[bytes, Filter] = {}
         for topic_filter, options in packet.filters:
             try:
@@ -126,7 +126,7 @@ class Subscriptions:
     async def _codes(
         self,
         wanted: list[Filter | Reason],
-        granting: dict[bytes, Answer[None]],
+        granting: dict[bytes, Awaited[None]],
         retained: dict[bytes, Filter],
     ) -> tuple[list[int], list[Filter]]:
         codes = []
@@ -399,7 +399,7 @@ def _set(members: dict[str, int], key: str, number: int) -> None:
         members.pop(key, None)
 
 
-async def _settled(outcome: Answer[None]) -> None:
+async def _settled(outcome: Awaited[None]) -> None:
     try:
         await outcome
     except _Refused:

@@ -15,7 +15,7 @@ from headrace.protocol.mqtt.packets import VERSION_5
 from headrace.protocol.mqtt.properties import property_bytes
 
 if TYPE_CHECKING:
-    from headrace.mqtt.ports import Account, SessionClient
+    from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.retained import RetainedMessages
     from headrace.protocol.mqtt.packets import Will
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Wills:
     """The wills of the clients of one account."""
 
-    def __init__(self, account: Account, retained: RetainedMessages) -> None:
+    def __init__(self, account: HubPort, retained: RetainedMessages) -> None:
         self._account = account
         self._retained = retained
 

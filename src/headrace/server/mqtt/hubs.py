@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.mqtt.hub import Hub
+from headrace.mqtt.hub import MqttHub
 from headrace.mqtt.settings import MOST_REPLICAS, HubSettings
 from headrace.server.monitor.source import MqttSnapshot
 
@@ -41,16 +41,16 @@ class Hubs:
 
     def __init__(self, server: HubsServer) -> None:
         self._server = server
-        self._hubs: Final[dict[Account, Hub]] = {}
+        self._hubs: Final[dict[Account, MqttHub]] = {}
         self._hosts: Final[dict[Account, ServiceHost]] = {}
         server.accounts.follow(self._follow)
 
-    def of(self, account: Account) -> Hub:
+    def of(self, account: Account) -> MqttHub:
         """Return the hub of an account, which is made for its first client."""
         hub = self._hubs.get(account)
         if hub is None:
             server = self._server
-            hub = Hub(settings_of(server.options, server.name), account.name, server.log)
+            hub = MqttHub(settings_of(server.options, server.name), account.name, server.log)
             self._hosts[account] = server.start_service(hub, account, maps=False)
             self._hubs[account] = hub
         return hub

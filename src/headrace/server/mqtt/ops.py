@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from headrace.engine.mqtt import Publication
     from headrace.mqtt.hub import Accepted
-    from headrace.mqtt.session import Session
+    from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Subscribe, Unsubscribe
     from headrace.server.auth import Identity
     from headrace.server.mqtt.session import MqttSession
@@ -196,7 +196,7 @@ class MqttOps(ClientOps):
         return self.connection.stored is not None and not self.connection.link.is_closing
 
     @property
-    def _stored(self) -> Session:
+    def _stored(self) -> LiveSession:
         stored = self.connection.stored
         assert stored is not None, "the engine takes nothing before CONNACK"
         return stored

@@ -25,7 +25,7 @@ from headrace.server.session import ClientSession
 
 if TYPE_CHECKING:
     from headrace.engine.client import ClientLink
-    from headrace.mqtt.session import Session
+    from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Will
     from headrace.server.mqtt.access import MqttAccess
     from headrace.server.port import SessionHost
@@ -69,7 +69,7 @@ class MqttSession(ClientSession):
         self.is_accepted = False
         self.is_waiting = False
         self.has_left = False
-        self.stored: Session | None = None
+        self.stored: LiveSession | None = None
         self.will: Will | None = None
         self.expiry: int | None = None
         self._keep_alive = 0.0
@@ -182,7 +182,7 @@ class MqttSession(ClientSession):
                 self.transport.resume()
             self._server.ticks.wake()
 
-    def accepted(self, stored: Session, keep_alive: int) -> None:
+    def accepted(self, stored: LiveSession, keep_alive: int) -> None:
         """Serve the client, from its CONNACK on. `keep_alive`: in seconds, 0: its silence has no end."""
         self.stored = stored
         self.is_accepted = True
