@@ -10,7 +10,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from bench import (
     bucket,
@@ -30,7 +30,7 @@ from bench import (
     storage,
     syncs,
 )
-from bench.cases import CASES, Case, select_cases
+from bench.cases import CASES, Case, Suite, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
 from bench.machine import commit_state, machine_class
@@ -125,10 +125,10 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     run = commands.add_parser("run", help="measure servers and peers in turn; write JSON, table and chart")
     run.add_argument(
         "--suite",
-        choices=("core", "durable", "jetstream", "single", "cluster", "cores"),
+        choices=get_args(Suite),
         default="core",
         help="cases of messages, of stored channels, of streams, of one operation after the other, "
-        "of two nodes, or of two processes",
+        "of two nodes, of two processes, or of MQTT",
     )
     run.add_argument("--cases", help="comma-separated names of any suite (default: all of it; see list)")
     run.add_argument("--reps", type=int, help="repetitions of each side (default 5)")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bench.sides import Side
 
 Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb", "idle_cores"]
-Suite = Literal["core", "durable", "jetstream", "single", "cluster", "cores"]
+Suite = Literal["core", "durable", "jetstream", "single", "cluster", "cores", "mqtt"]
 """Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
@@ -106,6 +106,9 @@ class Case:
             "mesh-to-peer": "cluster",
             "mesh-from-peer": "cluster",
             "spread": "cores",
+            "mqtt": "mqtt",
+            "mqtt-default": "mqtt",
+            "mqtt-open": "mqtt",
         }
         return suites.get(self.ours, "core")
 
@@ -115,6 +118,11 @@ class Case:
         if self.alone:
             return self.ours != "server"
         return self.suite in ("durable", "jetstream") and self.fill is None
+
+    @property
+    def is_mqtt(self) -> bool:
+        """True when the load goes to the port for MQTT."""
+        return self.args[0] in ("mqtt", "mqtt-idle")
 
     @property
     def is_polling(self) -> bool:
@@ -345,6 +353,23 @@ def _single_stan(name: str, title: str, args: str) -> tuple[Case, Case]:
     return case, default
 
 
+_MQTT_ENTRIES = (Entry("mqtt"), Entry("mqtt-peer"), Entry("mosquitto"))
+
+
+def _mqtt(name: str, title: str, args: str, bounds: tuple[Bound, ...] = (), line: str = "") -> Case:
+    """Messages over MQTT; what is stored is synced every two minutes on both sides."""
+    counts, noun = ("delivered", "delivery") if "--fan" in args else ("published", "message")
+    words = ("mqtt", "--payload", "128", "--window", "1000000", *args.split())
+    return Case(
+        name, f"MQTT: {title}", words, counts, noun, bounds, line, entries=_MQTT_ENTRIES, patience_s=30.0
+    )
+
+
+_MQTT_BOUNDS = (Bound("cpu_ns", 0.35, "mqtt-peer"), Bound("cpu_ns", 1, "mosquitto"))
+_MQTT_QOS0 = "MQTT, QoS 0, 1 → 1 and fan-out 1 → 100: CPU ≤ 0.35× nats-server, ≤ 1× Mosquitto"
+_MQTT_QOS1 = "MQTT, QoS 1, 1 → 1, window of 100: rate ≥ 3× nats-server"
+_MQTT_IDLE = "MQTT, 10,000 idle clients: memory ≤ 0.35× nats-server"
+_MQTT_OPEN = "NATS beside an open MQTT port, 1 → 1, 128 B: the CPU of a server without one (≤ 1.05×)"
 _HOP = "one hop between two nodes, 16 B and 128 B: rate ≥ 3×, CPU of both nodes ≤ 0.3×"
 _HOP_MIXED = "one hop between Headrace and nats-server: the rate of the slower node (≥ 0.95×)"
 _HOP_REQUEST = "request-reply over one hop, 1 and 50 in flight: p99 ≤ 0.8×"
@@ -602,6 +627,45 @@ CASES: tuple[Case, ...] = (
     _spread("cores-pairs-10", "10 pairs, 128 B", "--fan 1 --flows 10"),
     _spread("cores-fan-out-10", "fan-out 1 → 10, 128 B", "--fan 10"),
     _spread("cores-fan-out-100", "fan-out 1 → 100, 128 B", "--fan 100"),
+    _mqtt("mqtt-one-to-one", "QoS 0, 1 → 1, 128 B", "--fan 1", _MQTT_BOUNDS, _MQTT_QOS0),
+    _mqtt("mqtt-fan-out-100", "QoS 0, fan-out 1 → 100, 128 B", "--fan 100", _MQTT_BOUNDS, _MQTT_QOS0),
+    _mqtt(
+        "mqtt-qos1",
+        "QoS 1, 1 → 1, 128 B, window of 100",
+        "--fan 1 --qos 1 --inflight 100",
+        (Bound("rate", 3, "mqtt-peer"),),
+        _MQTT_QOS1,
+    ),
+    replace(
+        _mqtt(
+            "mqtt-qos1-default", "the same, stored as each does by itself", "--fan 1 --qos 1 --inflight 100"
+        ),
+        entries=(Entry("mqtt-default"), Entry("mqtt-peer-default")),
+    ),
+    _mqtt("mqtt-qos2", "QoS 2, 1 → 1, 128 B, window of 100", "--fan 1 --qos 2 --inflight 100"),
+    Case(
+        "mqtt-idle-10k",
+        "MQTT: 10,000 idle clients",
+        ("mqtt-idle", "--count", "10000", "--connections", "64"),
+        "connects",
+        "connection",
+        (Bound("memory_kb", 0.35, "mqtt-peer"),),
+        _MQTT_IDLE,
+        timed=False,
+        entries=_MQTT_ENTRIES,
+        patience_s=120.0,
+        compares=("memory_kb",),
+    ),
+    Case(
+        "mqtt-open",
+        "NATS 1 → 1, 128 B, beside an open MQTT port",
+        ("traffic", "--payload", "128", "--fan", "1"),
+        "delivered",
+        "delivery",
+        (Bound("cpu_ns", 1.05, "server"),),
+        _MQTT_OPEN,
+        entries=(Entry("mqtt-open"), Entry("server"), Entry("peer")),
+    ),
 )
 
 

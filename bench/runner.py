@@ -54,6 +54,8 @@ def probe(command: Command) -> SideInfo:
 
 def version_text(info: dict[str, Any]) -> str:
     """Give name and version from an INFO; Headrace names its own version in git_commit."""
+    if "mosquitto" in info:
+        return f"Mosquitto {info['mosquitto']}"
     if str(info.get("go", "")).startswith("go"):
         return f"nats-server {info['version']}"
     own = str(info.get("git_commit", "unknown")).removeprefix("headrace-")
@@ -140,7 +142,8 @@ class Bench:
             running(command, extra, directory) as server,
             running(command.far, near=server.route) if command.far is not None else nullcontext() as far,
         ):
-            target = Target(server.port, server.pid, cert, (far.port, far.pid) if far is not None else None)
+            port = server.mqtt if case.is_mqtt else server.port
+            target = Target(port, server.pid, cert, (far.port, far.pid) if far is not None else None)
             words = load_command(case, entry, target, Phases(settings.warmup, settings.seconds), fill)
             limit = settings.seconds + settings.warmup + 2 * GRACE_S + case.patience_s
             disk = {"fsync_us": probe_fsync(directory)} if case.stores else {}

@@ -1,7 +1,7 @@
 """Who takes part: how each server of a comparison is called, started and spoken to.
 
-A side is Headrace or nats-server with the flags that a case needs. Here live names, labels, flags and
-configuration; how a process is run lives in `process`. `{dir}` is the directory of stored streams.
+A side is Headrace, nats-server or Mosquitto with the flags that a case needs. Here live names, labels, flags
+and configuration; how a process is run lives in `process`. `{dir}` is the directory of stored streams.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bench.process import Command
+from bench.process import Command, mosquitto
 
 Side = Literal[
     "server",
@@ -32,6 +32,12 @@ Side = Literal[
     "mesh-to-peer",
     "mesh-from-peer",
     "spread",
+    "mqtt",
+    "mqtt-peer",
+    "mqtt-default",
+    "mqtt-peer-default",
+    "mosquitto",
+    "mqtt-open",
 ]
 
 _INTERVAL = 'jetstream {{ store_dir: "{dir}", sync_interval: "2m" }}'
@@ -61,6 +67,17 @@ accounts {{
 """
 """Clients are users of an account with permissions, a mapping and exports; their messages stay the same."""
 
+_MQTT_PORT = 'server_name: bench\nmqtt {{ host: "127.0.0.1", port: {mqtt} }}\n'
+_MQTT = _MQTT_PORT + _INTERVAL
+_MQTT_DEFAULT = _MQTT_PORT + 'jetstream {{ store_dir: "{dir}" }}'
+_MOSQUITTO = """listener {mqtt} 127.0.0.1
+allow_anonymous true
+persistence false
+max_queued_messages 0
+max_inflight_messages 0
+log_type error"""
+"""Nothing is dropped or held back, and nothing is stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class SideSpec:
@@ -71,6 +88,7 @@ class SideSpec:
     `{config}` in the flags; braces are doubled as for `str.format`.
     nodes: of a mesh, whether each of its two nodes is Headrace: where messages are published and where they
     are subscribed to; empty for one server.
+    only_mqtt: Mosquitto.
     """
 
     label: str
@@ -79,6 +97,7 @@ class SideSpec:
     flags: str = ""
     config: str = ""
     nodes: tuple[bool, ...] = ()
+    only_mqtt: bool = False
 
 
 _MESH = "--cluster nats://127.0.0.1:{route} --cluster_name bench"
@@ -146,12 +165,29 @@ SIDES: dict[Side, SideSpec] = {
     "mesh-to-peer": SideSpec("Headrace → nats-server", "mixed mesh", ours=True, nodes=(True, False)),
     "mesh-from-peer": SideSpec("nats-server → Headrace", "mixed mesh", ours=True, nodes=(False, True)),
     "spread": SideSpec("Headrace, 2 processes", "server of 2 processes", ours=True, flags="--processes 2"),
+    "mqtt": SideSpec("Headrace, sync 2m", "server", ours=True, flags="-c {config}", config=_MQTT),
+    "mqtt-peer": SideSpec("nats-server, sync 2m", "peer", ours=False, flags="-c {config}", config=_MQTT),
+    "mqtt-default": SideSpec("Headrace", "server", ours=True, flags="-c {config}", config=_MQTT_DEFAULT),
+    "mqtt-peer-default": SideSpec(
+        "nats-server", "peer", ours=False, flags="-c {config}", config=_MQTT_DEFAULT
+    ),
+    "mosquitto": SideSpec(
+        "Mosquitto", "Mosquitto", ours=False, flags="-c {config}", config=_MOSQUITTO, only_mqtt=True
+    ),
+    "mqtt-open": SideSpec(
+        "Headrace with an MQTT port", "server with an MQTT port", ours=True, flags="-c {config}", config=_MQTT
+    ),
 }
 
 
 def side_command(side: Side, ours: Command, theirs: Command) -> Command:
-    """Give how a side is started, from the plain commands of Headrace and nats-server."""
+    """Give how a side is started, from the plain commands of Headrace and nats-server.
+
+    Raises: BenchError when its program is not installed.
+    """
     spec = SIDES[side]
+    if spec.only_mqtt:
+        return Command(f"{mosquitto()} {spec.flags}", {}, theirs.pin, spec.config, only_mqtt=True)
     if spec.nodes:
         near, far = (ours if node else theirs for node in spec.nodes)
         second = replace(far, template=f"{far.template} {_MESH_FAR}")

@@ -200,9 +200,9 @@ static void read_line(struct conn *c, char *line, size_t size)
         fail("the server answered %.*s", (int)n - 2, line);
 }
 
-struct conn *conn_open(int port)
+/* A connection on which nothing has been said yet. */
+struct conn *conn_dial(int port)
 {
-    char line[16384];
     struct timeval limit = {.tv_sec = 10};
     struct conn *c = must_alloc(sizeof *c);
     conn_room(c, OUT_MAX);
@@ -210,6 +210,13 @@ struct conn *conn_open(int port)
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (tcp_connect(c->fd, port))
         fail("connect to port %d: %s", port, strerror(errno));
+    return c;
+}
+
+struct conn *conn_open(int port)
+{
+    char line[16384];
+    struct conn *c = conn_dial(port);
     read_line(c, line, sizeof line);
     if (strncmp(line, "INFO {", 6))
         fail("expected INFO, received %.40s", line);
@@ -530,7 +537,7 @@ void conn_read(struct conn *c)
     if (got <= 0)
         fail("the server closed a connection (%s)", got ? strerror(errno) : "end of stream");
     memcpy(start, c->carry, c->carry_len);
-    const char *rest = take_all(c, start, fresh + got);
+    const char *rest = c->take ? c->take(c, start, fresh + got) : take_all(c, start, fresh + got);
     c->carry_len = (size_t)(fresh + got - rest);
     if (c->carry_len > CARRY_MAX)
         fail("an incomplete line or frame of %zu bytes", c->carry_len);

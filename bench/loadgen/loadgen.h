@@ -18,6 +18,7 @@
  * single.c    one operation on a stream after the other: pull, acknowledge, direct get
  * consume.c   read a stored stream: durable with acknowledgements, by pulls, or replay
  * assets.c    create streams and consumers, and leave them alone
+ * mqtt.c      publish and subscribe over MQTT, idle clients
  * main.c      options
  */
 #ifndef LOADGEN_H
@@ -61,6 +62,7 @@ struct conn {
     const struct shape *shape;                          /* NULL: no message may arrive */
     void (*on_frame)(struct conn *, const char *frame); /* NULL: only counted */
     void (*on_message)(struct conn *, const struct message *); /* instead of a shape: messages of any size */
+    const char *(*take)(struct conn *, const char *p, const char *end); /* another protocol: returns what is not whole */
     uint64_t received, pongs;
     size_t skip; /* bytes of a begun frame still to come */
     bool checked_first;
@@ -106,6 +108,7 @@ struct options {
     enum operation operation;
     bool spread; /* the server is several processes */
     enum dialect dialect;
+    int qos;    /* mqtt: of publishers and subscribers */
     long churn; /* pairs per second; -1 none, 0 as fast as possible */
     int spin_us; /* requests: poll this long before sleeping */
 };
@@ -126,6 +129,7 @@ extern int far_pid; /* a second process whose CPU time counts, or 0 */
 int tcp_socket(int flags);
 int tcp_connect(int fd, int port);
 extern const char CONNECT_LINE[];
+struct conn *conn_dial(int port);
 struct conn *conn_open(int port);
 void conn_send_all(struct conn *c, const char *text, size_t n);
 void conn_sync(struct conn *c);
@@ -156,5 +160,7 @@ void run_consume(const struct options *o);
 void run_single(const struct options *o);
 void run_assets(const struct options *o);
 void run_interest(const struct options *o);
+void run_mqtt(const struct options *o);
+void run_mqtt_idle(const struct options *o);
 
 #endif

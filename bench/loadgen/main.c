@@ -2,8 +2,8 @@
  *
  *   loadgen MODE --port N [--pid N] [options]
  *
- * MODE is traffic, requests, interest, connects, idle, store, single, consume or assets; the files
- * of those names (sessions.c for connects and idle) say what each does.  One line
+ * MODE is traffic, requests, interest, connects, idle, store, single, consume, assets, mqtt or mqtt-idle; the
+ * files of those names (sessions.c for connects and idle, mqtt.c for mqtt-idle) say what each does.  One line
  * of JSON goes to stdout.  Exit code 0: every count was exact.  1: something was
  * wrong, said on stderr.  2: wrong options.
  */
@@ -17,7 +17,8 @@
 #include <sys/resource.h>
 
 static const char HELP[] =
-    "usage: loadgen traffic|requests|interest|connects|idle|store|single|consume|assets --port N [options]\n"
+    "usage: loadgen traffic|requests|interest|connects|idle|store|single|consume|assets|mqtt|mqtt-idle --port N\n"
+    "               [options]\n"
     "  --pid N            process whose CPU time and memory are measured\n"
     "  --far-port N       another node of a mesh: subscribers of traffic, the responder of requests, and\n"
     "                     who is told of interest are there\n"
@@ -45,6 +46,7 @@ static const char HELP[] =
     "  --inflight N       requests on their way per requester, messages without their ack (default 1)\n"
     "  --speak NAME       store, consume: stan, jetstream, or replay (of a stored stream, in plain NATS)\n"
     "  --durable          consume: a durable subscription that acknowledges\n"
+    "  --qos N            mqtt: of publishers and subscribers (default 0)\n"
     "  --churn N          subscribe and unsubscribe N times a second; 0: as fast as possible\n"
     "  --window N         bytes a subscriber may be behind before its publisher pauses\n"
     "  --spin US          requests: poll this long before sleeping (default 0)\n"
@@ -53,7 +55,7 @@ static const char HELP[] =
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
        CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH,
-       FAR_PORT, FAR_PID, SPREAD, IDS, MEMORY, OPERATION, REPLICAS, RATE };
+       FAR_PORT, FAR_PID, SPREAD, IDS, MEMORY, OPERATION, REPLICAS, RATE, QOS };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -66,7 +68,7 @@ static const struct option LONG[] = {
     {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH},
     {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {"spread", 0, 0, SPREAD}, {"ids", 0, 0, IDS},
     {"memory", 0, 0, MEMORY}, {"operation", 1, 0, OPERATION}, {"replicas", 1, 0, REPLICAS},
-    {"rate", 1, 0, RATE}, {0, 0, 0, 0}};
+    {"rate", 1, 0, RATE}, {"qos", 1, 0, QOS}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -135,6 +137,7 @@ static void set(struct options *o, int option, const char *text)
     case MEMORY: o->memory = true; break;
     case REPLICAS: o->replicas = (int)number(text, 1, 5); break;
     case RATE: o->rate = number(text, 1, 1e9); break;
+    case QOS: o->qos = (int)number(text, 0, 2); break;
     case OPERATION: o->operation = operation_named(text); break;
     case BATCH: o->batch = (int)number(text, 1, 65536); break;
     default: usage_error("unknown option");
@@ -179,6 +182,10 @@ int main(int argc, char **argv)
         run_consume(&o);
     else if (!strcmp(argv[1], "assets"))
         run_assets(&o);
+    else if (!strcmp(argv[1], "mqtt"))
+        run_mqtt(&o);
+    else if (!strcmp(argv[1], "mqtt-idle"))
+        run_mqtt_idle(&o);
     else
         usage_error("unknown mode");
     return 0;
