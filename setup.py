@@ -78,6 +78,7 @@ COMPILED = [
     "engine.mqtt_headers",
     "engine.mqtt_window",
     "engine.mqtt_routing",
+    "engine.mqtt_sending",
     "engine.mqtt_receiver",
     "engine.mqtt",
     "load.loops",

@@ -405,7 +405,7 @@ cdef int64_t seconds_of(word_t *text) noexcept:
 
 
 cdef int add_property(buf_t *b, uint8_t kind, int added, size_t begin) noexcept:
-    """What was appended behind the place of its kind stays, when all of it was."""
+    """Keep what was appended behind the place of its kind, when all of it was."""
     if added:
         b.data[begin] = <char> kind
     else:
@@ -523,7 +523,7 @@ def header_lines(bytes properties not None):
 
 
 def properties_of(bytes block not None):
-    """What a header block says: properties, QoS (-1: none), RETAIN, Unix ms at which it expires (0: never), seconds
+    """Read a header block: properties, QoS (-1: none), RETAIN, Unix ms at which it expires (0: never), seconds
     that it lives from its arrival on (0: for ever), its reply subject and its publisher's hash, b"" for none.
     """
     cdef buf_t properties = buf_t(NULL, 0, 0, 0)

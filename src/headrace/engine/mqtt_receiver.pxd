@@ -1,10 +1,11 @@
-"""What a client of MQTT gets. See mqtt_receiver.pyx."""
+"""Messages to a client of MQTT. See mqtt_receiver.pyx."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 from headrace.engine.client cimport ClientLink
 from headrace.engine.link cimport Link
+from headrace.engine.mqtt_sending cimport terms_t
 from headrace.engine.mqtt_window cimport flight_t, sending_t, window_t
 from headrace.engine.structs cimport sub_t
 
@@ -20,9 +21,8 @@ cdef class Postbox(Link):
 
 cdef class MqttReceiver(ClientLink):
     cdef window_t window
-    cdef readonly int version
+    cdef terms_t terms
     cdef uint32_t receive_maximum
-    cdef uint32_t maximum_packet
     cdef bint stages_qos2
     cdef uint64_t identifier_base # the sequence whose message has the identifier 1; 0: they are counted
     cdef uint32_t no_local_count # of subscriptions that ever asked for it

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a client of MQTT gets: messages of its subscriptions as PUBLISH packets.
+"""Messages to a client of MQTT: those of its subscriptions, as PUBLISH packets.
 
 Its subscriptions are of four kinds. That of a filter brings what has QoS 0, and everything when the filter has.
 Where a consumer delivers there comes what is stored: it goes out with the lower one of two QoS, gets an identifier
@@ -25,38 +25,29 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.client cimport ClientLink, add_sid, find_sid, is_valid_subject, new_sub, tokens_in
-from headrace.engine.clock cimport wall_ms
-from headrace.engine.delivery cimport remove_sub
 from headrace.engine.jetstream cimport ack_t, names_t, read_ack
-from headrace.engine.link cimport Link, doom, emit, make_room, mark_dirty, mark_due
-from headrace.engine.memory cimport buf_append, buf_free
-from headrace.engine.mqtt_headers cimport (
-    MESSAGE_EXPIRY, NO_QUALITY, RESPONSE_TOPIC, SUBSCRIPTION_IDENTIFIER, block_t, put_variable, quality_of, read_block,
-    variable_length,
+from headrace.engine.link cimport Link, doom, mark_due
+from headrace.engine.mqtt_headers cimport NO_QUALITY, block_t, quality_of
+from headrace.engine.mqtt_routing cimport RAW_HEADERS, parts_t, publish_inside
+from headrace.engine.mqtt_sending cimport (
+    SENT, begin_reading, end_reading, judge_packet, read_message, reading_t, send_publish, sent_t,
 )
-from headrace.engine.mqtt_routing cimport PLAIN_HEADERS, RAW_HEADERS, parts_t, publish_inside
-from headrace.engine.mqtt_topics cimport add_topic
 from headrace.engine.mqtt_window cimport (
     FLIGHT_EXPECTED, FLIGHT_HELD, FLIGHT_OCCUPIED, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery,
-    find_identifier, flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, renew_text,
-    sending_t, take_held, take_place, window_t,
+    find_identifier, flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight,
+    renew_text, sending_t, take_held, take_place, window_t,
 )
 from headrace.engine.permission_cache cimport allows
 from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_SERVICE, LINK_TRANSLATES, REASON_SLOW_PENDING, SUB_FILTERED,
-    buf_t, hr_equal, hr_hash, link_t, msg_t, sub_t, word_t,
+    LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_SERVICE, LINK_TRANSLATES, REASON_SLOW_PENDING, SUB_FILTERED, hr_hash, link_t,
+    msg_t, sub_t, word_t,
 )
 from headrace.engine.trie cimport insert
 
 cdef enum:
-    LARGEST_PACKET = 268435455   # what a remaining length can say
-    LONGEST_TOPIC = 65535
     LAST_IDENTIFIER = 65535
     STORED_PREFIX = 11           # "$MQTT.msgs."
-    CACHED_SUBJECT = 512
-    CACHED_BLOCK = 1024
-    CACHED_PROPERTIES = 2048
     NO_LOCAL = 0x04              # of the options of a subscription
     RETAIN_AS_PUBLISHED = 0x08
 
@@ -66,11 +57,6 @@ cdef enum letter_t:
     LETTER_FAILED                # identifier, what was said of it
     LETTER_HELD                  # there may be place for what waits
     LETTER_STAGED                # the arguments of `staged`
-
-cdef enum sent_t:
-    SENT_NOTHING                 # the connection is closing
-    SENT
-    SENT_DROPPED                 # it has expired, or is larger than its client takes
 
 
 # ---- what a link keeps of a subscription --------------------------------------------------------
@@ -111,224 +97,6 @@ cdef uint64_t own_of(sub_t *s) noexcept:
     return 0 if original == NULL else original.quota.limit
 
 
-# ---- topics and properties, once for all receivers of a message ---------------------------------
-
-cdef struct cached_topic_t:
-    uint32_t subject_len         # 0: empty
-    uint32_t topic_len
-    char subject[CACHED_SUBJECT + 32]
-    char topic[CACHED_SUBJECT + 32]
-
-cdef struct cached_block_t:
-    uint32_t block_len           # 0: empty
-    uint32_t properties_len
-    block_t found
-    char block[CACHED_BLOCK + 32]
-    char properties[CACHED_PROPERTIES + 32]
-
-cdef const char *EMPTY = b""
-cdef cached_topic_t last_topic
-cdef cached_topic_t last_response
-cdef cached_block_t last_block
-
-
-cdef const char *topic_at(cached_topic_t *cache, const char *subject, uint32_t n, buf_t *spare, uint32_t *length) except NULL:
-    """The topic of a subject: in the cache, or when it is too long for that in `spare`."""
-    if n and n <= CACHED_SUBJECT and cache.subject_len == n and hr_equal(cache.subject, subject, n):
-        length[0] = cache.topic_len
-        return cache.topic
-    spare.start = spare.end = 0
-    add_topic(spare, subject, n)
-    length[0] = <uint32_t> spare.end
-    if not 0 < n <= CACHED_SUBJECT:
-        return spare.data if spare.data != NULL else EMPTY
-    memcpy(cache.subject, subject, n)
-    memcpy(cache.topic, spare.data, spare.end)
-    cache.subject_len = n
-    cache.topic_len = length[0]
-    return cache.topic
-
-
-cdef const char *properties_at(const char *block, uint32_t n, block_t *found, buf_t *spare, size_t *length) except NULL:
-    """Properties of a header block, and what else it says; in the cache, or when they are too long for that in `spare`."""
-    if n <= CACHED_BLOCK and last_block.block_len == n and hr_equal(last_block.block, block, n):
-        found[0] = last_block.found
-        length[0] = last_block.properties_len
-        return last_block.properties
-    spare.start = spare.end = 0
-    read_block(block, n, found, spare)
-    length[0] = spare.end
-    if n > CACHED_BLOCK or spare.end > CACHED_PROPERTIES:
-        return spare.data if spare.data != NULL else EMPTY
-    memcpy(last_block.block, block, n)
-    if spare.end:
-        memcpy(last_block.properties, spare.data, spare.end)
-    last_block.block_len = n
-    last_block.properties_len = <uint32_t> spare.end
-    last_block.found = found[0]
-    return last_block.properties
-
-
-cdef struct reading_t:
-    # One message, as it is read for a receiver.
-    const char *subject
-    uint32_t subject_len
-    block_t block
-    buf_t topic                  # what has no place in a cache
-    buf_t response
-    buf_t properties
-
-
-cdef void begin_reading(reading_t *reading, msg_t *m) noexcept:
-    memset(reading, 0, sizeof(reading_t))
-    reading.block.quality = NO_QUALITY
-    reading.subject = m.subject
-    reading.subject_len = m.subject_len
-    if m.head != NULL:
-        reading.subject = m.head + 5
-        reading.subject_len = <uint32_t> m.head_len - 6
-
-
-cdef void end_reading(reading_t *reading) noexcept:
-    if reading.topic.data != NULL:
-        buf_free(&reading.topic)
-    if reading.response.data != NULL:
-        buf_free(&reading.response)
-    if reading.properties.data != NULL:
-        buf_free(&reading.properties)
-
-
-cdef inline bint is_plain_block(msg_t *m) noexcept:
-    """True if there is nothing in the headers but how it was published by a client of MQTT 3.1.1."""
-    return m.header_len == 0 or m.header_len == PLAIN_HEADERS and memcmp(m.body, b"NATS/1.0\r\nNmqtt-Pub:", 20) == 0
-
-
-cdef int read_message(MqttReceiver link, uint64_t own, msg_t *m, reading_t *reading, sending_t *sending, bint is_stored) except -1:
-    """What is to be sent of a message, but for what its delivery adds."""
-    cdef const char *reply = m.reply
-    cdef uint32_t reply_len = m.reply_len
-    cdef size_t n = 0
-    memset(sending, 0, sizeof(sending_t))
-    sending.topic = topic_at(&last_topic, reading.subject, reading.subject_len, &reading.topic, &sending.topic_len)
-    sending.payload = m.body + m.header_len
-    sending.payload_len = m.body_len - m.header_len
-    sending.subscription = identifier_of(own)
-    if is_plain_block(m):
-        reading.block.quality = quality_of(m.body, m.header_len)
-    elif link.version >= 5 or is_stored:
-        sending.properties = properties_at(m.body, m.header_len, &reading.block, &reading.properties, &n)
-        sending.properties_len = n
-        sending.expires_at = reading.block.expires_at
-        if reading.block.lifetime and not reading.block.expires_at:
-            sending.expires_at = wall_ms() + 1000 * reading.block.lifetime
-        sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
-    if link.version >= 5:
-        if is_stored or reading.block.reply_len:
-            reply = m.body + reading.block.reply_at
-            reply_len = reading.block.reply_len
-        if reply_len:
-            sending.response = topic_at(&last_response, reply, reply_len, &reading.response, &sending.response_len)
-    return 0
-
-
-# ---- packets ------------------------------------------------------------------------------------
-
-cdef size_t properties_size(sending_t *sending) noexcept:
-    cdef size_t n = sending.properties_len
-    if sending.expires_at:
-        n += 5
-    if sending.response_len:
-        n += 3 + sending.response_len
-    if sending.subscription:
-        n += 1 + variable_length(sending.subscription)
-    return n
-
-
-cdef char *put_text(char *at, const char *text, uint32_t n) noexcept:
-    at[0] = <char> (n >> 8)
-    at[1] = <char> (n & 0xFF)
-    memcpy(at + 2, text, n)
-    return at + 2 + n
-
-
-cdef char *put_properties(char *at, sending_t *sending, size_t n, int64_t left) noexcept:
-    at = put_variable(at, <uint32_t> n)
-    if sending.expires_at:
-        at[0] = MESSAGE_EXPIRY
-        at[1] = <char> (left >> 24 & 0xFF)
-        at[2] = <char> (left >> 16 & 0xFF)
-        at[3] = <char> (left >> 8 & 0xFF)
-        at[4] = <char> (left & 0xFF)
-        at += 5
-    if sending.properties_len:
-        memcpy(at, sending.properties, sending.properties_len)
-        at += sending.properties_len
-    if sending.response_len:
-        at[0] = RESPONSE_TOPIC
-        at = put_text(at + 1, sending.response, sending.response_len)
-    if sending.subscription:
-        at[0] = SUBSCRIPTION_IDENTIFIER
-        at = put_variable(at + 1, sending.subscription)
-    return at
-
-
-cdef sent_t judge_packet(MqttReceiver link, sending_t *sending, size_t *body, size_t *properties, int64_t *left) noexcept:
-    """Gives the sizes of a packet, and the seconds that its message has left; SENT when it may go out."""
-    left[0] = 0
-    properties[0] = 0
-    if sending.expires_at:
-        left[0] = (sending.expires_at - wall_ms() + 999) // 1000
-        if left[0] <= 0:
-            return SENT_DROPPED
-        left[0] = min(left[0], <int64_t> 0xFFFFFFFF)
-    body[0] = 2 + sending.topic_len + sending.payload_len + (2 if sending.qos else 0)
-    if link.version >= 5:
-        properties[0] = properties_size(sending)
-        if properties[0] > LARGEST_PACKET:
-            return SENT_DROPPED
-        body[0] += variable_length(<uint32_t> properties[0]) + properties[0]
-    if sending.topic_len > LONGEST_TOPIC or sending.topic_len == 0 or sending.response_len > LONGEST_TOPIC \
-            or body[0] > LARGEST_PACKET:
-        return SENT_DROPPED
-    if link.maximum_packet and 1 + variable_length(<uint32_t> body[0]) + body[0] > link.maximum_packet:
-        return SENT_DROPPED
-    return SENT
-
-
-cdef sent_t send_publish(MqttReceiver link, sending_t *sending) noexcept:
-    """A PUBLISH into the outbox."""
-    cdef link_t *l = &link.c
-    cdef size_t body, properties, n
-    cdef int64_t left
-    cdef char *at
-    cdef char *begin
-    if judge_packet(link, sending, &body, &properties, &left) != SENT:
-        return SENT_DROPPED
-    n = 1 + variable_length(<uint32_t> body) + body
-    if l.flags & LINK_CLOSING:
-        return SENT_NOTHING
-    at = begin = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
-    if at == NULL:
-        return SENT_NOTHING
-    at[0] = <char> (0x30 | sending.is_again << 3 | sending.qos << 1 | sending.is_retained)
-    at = put_variable(at + 1, <uint32_t> body)
-    at = put_text(at, sending.topic, sending.topic_len)
-    if sending.qos:
-        at[0] = <char> (sending.identifier >> 8)
-        at[1] = <char> (sending.identifier & 0xFF)
-        at += 2
-    if link.version >= 5:
-        at = put_properties(at, sending, properties, left)
-    if sending.payload_len:
-        memcpy(at, sending.payload, sending.payload_len)
-        at += sending.payload_len
-    HR_GUARD(<size_t> (at - begin) == n)
-    l.out.end += n
-    HR_GUARD(l.out.end <= l.out.cap)
-    mark_dirty(l)
-    return SENT
-
-
 # ---- messages of filters ------------------------------------------------------------------------
 
 cdef int take_of_filter(MqttReceiver link, uint64_t own, msg_t *m) except -1:
@@ -343,8 +111,9 @@ cdef int take_of_filter(MqttReceiver link, uint64_t own, msg_t *m) except -1:
     if hides(own, reading.subject, reading.subject_len):
         return 0
     try:
-        read_message(link, own, m, &reading, &sending, False)
-        return send_publish(link, &sending) == SENT
+        read_message(&link.terms, m, &reading, &sending, identifier_of(own), False)
+        sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
+        return send_publish(&link.c, &link.terms, &sending) == SENT
     finally:
         end_reading(&reading)
 
@@ -352,7 +121,7 @@ cdef int take_of_filter(MqttReceiver link, uint64_t own, msg_t *m) except -1:
 # ---- messages that are stored -------------------------------------------------------------------
 
 cdef void count_back(MqttReceiver link, msg_t *m) noexcept:
-    """What the connection takes for itself is no message to its client, and will be counted as one."""
+    """Take back what will be counted: what the connection takes for itself is no message to its client."""
     link.c.out_msgs -= 1
     link.c.out_bytes -= m.body_len
     link.c.router.out_bytes -= m.body_len
@@ -384,7 +153,8 @@ cdef int take_followed(MqttReceiver link, sub_t *s, uint64_t own, msg_t *m) exce
         reading.subject += STORED_PREFIX
         reading.subject_len -= STORED_PREFIX
     try:
-        read_message(link, own, m, &reading, &sending, True)
+        read_message(&link.terms, m, &reading, &sending, identifier_of(own), True)
+        sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
         if reading.block.quality == NO_QUALITY or hides(own, reading.subject, reading.subject_len) \
                 or has_option(own, NO_LOCAL) and is_own(link, m, &reading.block) \
                 or link.c.deliver_permissions != NULL and not allows(s, reading.subject, reading.subject_len):
@@ -395,7 +165,7 @@ cdef int take_followed(MqttReceiver link, sub_t *s, uint64_t own, msg_t *m) exce
             link.c.out_msgs += 1
             link.c.out_bytes += m.body_len
             link.c.router.out_bytes += m.body_len
-            send_publish(link, &sending)
+            send_publish(&link.c, &link.terms, &sending)
             return 1
         return take_delivery(link, s, m, &reading, &names, &ack, &sending)
     finally:
@@ -410,7 +180,7 @@ cdef int take_delivery(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading
     cdef uint32_t name_at = <uint32_t> (names.consumer.text - m.reply)
     cdef size_t body, properties
     cdef int64_t left
-    if judge_packet(link, sending, &body, &properties, &left) != SENT:
+    if judge_packet(&link.terms, sending, &body, &properties, &left) != SENT:
         if f != NULL:
             link.finish_flight(f)
         return acknowledge_later(link, m)
@@ -424,7 +194,7 @@ cdef int take_delivery(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading
     if f.state == FLIGHT_HELD or f.state == FLIGHT_STAGED:
         count_back(link, m)
         return 1
-    if f.state == FLIGHT_SENT and link.version >= 5:  # nothing is sent again on the same connection
+    if f.state == FLIGHT_SENT and link.terms.version >= 5:  # nothing is sent again on the same connection
         count_back(link, m)
         return 1
     sending.is_again = f.state != FLIGHT_UNSENT
@@ -485,14 +255,14 @@ cdef int send_flight(MqttReceiver link, flight_t *f, sending_t *sending) except 
         identify(w, f, sending.identifier)
     sending.identifier = f.identifier
     take_place(w, f)
-    send_publish(link, sending)
+    send_publish(&link.c, &link.terms, sending)
     return 1
 
 
 # ---- the connection's own -----------------------------------------------------------------------
 
 cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
-    """What JetStream says of a publication of QoS 1: the last token of the subject is its identifier."""
+    """Take a confirmation of JetStream: the last token of its subject is the identifier of the publication."""
     cdef uint32_t i = m.subject_len, identifier = 0, scale = 1
     cdef const char *payload = m.body + m.header_len
     cdef uint32_t n = m.body_len - m.header_len
@@ -585,7 +355,7 @@ cdef int acknowledge(MqttReceiver receiver, bytes subject, bytes word) except -1
 
 
 cdef class Postbox(Link):
-    """What deliveries to a client lead to, until the end of the tick."""
+    """Letters to a session that deliveries to its client lead to, until the end of the tick."""
 
     def __cinit__(self, _router, _session):
         self._letters = []
@@ -727,7 +497,7 @@ cdef class MqttReceiver(ClientLink):
         while w.first_held != NULL and w.places_taken < self.receive_maximum and not self.c.flags & LINK_CLOSING:
             f = take_held(w)
             sending = f.waiting
-            if judge_packet(self, sending, &body, &properties, &left) != SENT:  # it has expired meanwhile
+            if judge_packet(&self.terms, sending, &body, &properties, &left) != SENT:  # it has expired meanwhile
                 if f.sequence:
                     self.post((LETTER_ACK, f.text[:f.text_len]))
                 remove_flight(w, f)
@@ -740,7 +510,7 @@ cdef class MqttReceiver(ClientLink):
                 identify(w, f, sending.identifier)
             sending.identifier = f.identifier
             take_place(w, f)
-            send_publish(self, sending)
+            send_publish(&self.c, &self.terms, sending)
             forget_waiting(w, f)
         return 0
 
@@ -762,7 +532,7 @@ cdef class MqttReceiver(ClientLink):
             return 0
         begin_reading(&reading, &m)
         try:
-            read_message(self, own_bits(KIND_FILTER, qos, 0, False, subscription), &m, &reading, &sending, True)
+            read_message(&self.terms, &m, &reading, &sending, subscription, True)
             sending.topic = m.subject
             sending.topic_len = m.subject_len
             sending.payload = PyBytes_AS_STRING(payload)
@@ -777,14 +547,14 @@ cdef class MqttReceiver(ClientLink):
         cdef flight_t *f
         cdef size_t body, properties
         cdef int64_t left
-        if judge_packet(self, sending, &body, &properties, &left) != SENT:
+        if judge_packet(&self.terms, sending, &body, &properties, &left) != SENT:
             return 0
         self.c.out_msgs += 1
         self.c.out_bytes += sending.payload_len
         self.c.router.out_msgs += 1
         self.c.router.out_bytes += sending.payload_len
         if sending.qos == 0:
-            send_publish(self, sending)
+            send_publish(&self.c, &self.terms, sending)
             return 0
         f = add_flight(&self.window, FLIGHT_UNSENT, b"", 0, 0, 0, 0, sending.qos)
         send_or_hold(self, f, sending)
@@ -796,6 +566,7 @@ cdef class MqttReceiver(ClientLink):
         cdef flight_t *f = find_identifier(&self.window, identifier)
         cdef const char *at = PyBytes_AS_STRING(sid)
         cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
+        cdef uint64_t own
         cdef sub_t *s
         cdef sending_t sending
         cdef reading_t reading
@@ -803,6 +574,7 @@ cdef class MqttReceiver(ClientLink):
         if self.c.flags & LINK_CLOSING or f == NULL or f.state != FLIGHT_STAGED:
             return
         s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
+        own = s.quota.limit if s != NULL else 0
         whole = headers + payload
         memset(&m, 0, sizeof(msg_t))
         m.subject = PyBytes_AS_STRING(subject)
@@ -812,7 +584,8 @@ cdef class MqttReceiver(ClientLink):
         m.body_len = <uint32_t> PyBytes_GET_SIZE(whole)
         begin_reading(&reading, &m)
         try:
-            read_message(self, s.quota.limit if s != NULL else 0, &m, &reading, &sending, True)
+            read_message(&self.terms, &m, &reading, &sending, identifier_of(own), True)
+            sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
             sending.qos = f.qos
             f.state = FLIGHT_UNSENT
             send_or_hold(self, f, &sending)
@@ -865,6 +638,10 @@ cdef class MqttReceiver(ClientLink):
                 identify(&self.window, f, identifier)
         if next_identifier:
             self.window.last_identifier = next_identifier - 1
+
+    @property
+    def version(self):
+        return self.terms.version
 
     @property
     def next_identifier(self):

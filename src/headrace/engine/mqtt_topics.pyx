@@ -56,7 +56,7 @@ cdef bint is_utf8(const char *text, size_t n) noexcept:
 
 
 cdef topic_error_t judge_topic(const char *topic, uint32_t n, bint is_filter) noexcept:
-    """What forbids a topic, or a filter. A NUL and bad UTF-8 come before anything else that may be wrong with it."""
+    """Judge a topic, or a filter. A NUL and bad UTF-8 come before anything else that may be wrong with it."""
     cdef uint32_t i
     cdef char c
     cdef bint is_plain = True

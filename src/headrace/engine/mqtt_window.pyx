@@ -232,7 +232,7 @@ cdef inline size_t size_of(sending_t *sending) noexcept:
 
 
 cdef int hold_flight(window_t *w, flight_t *f, sending_t *sending) except -1:
-    """What is to be sent waits, in a copy of its own, behind what waits already."""
+    """Have a flight wait, with a copy of what is to be sent, behind those that wait already."""
     cdef size_t size = size_of(sending)
     cdef char *text = <char *> take(sizeof(sending_t) + size + HR_PAD)
     f.waiting = <sending_t *> text
@@ -276,7 +276,7 @@ cdef flight_t *take_held(window_t *w) noexcept:
 
 
 cdef void hold_again(window_t *w, flight_t *f) noexcept:
-    """What was taken out of those that wait is the first of them again."""
+    """Have a flight wait again, as the first one."""
     f.state = FLIGHT_HELD
     f.next_held = w.first_held
     w.first_held = f
