@@ -90,5 +90,5 @@ class Wills:
 
 def _lines(will: Will) -> tuple[bytes, bytes]:
     """Return the header lines of a will's properties, and its reply subject."""
-    lines, reply, _ = header_lines(property_bytes(msgspec.structs.replace(will.properties, will_delay=None)))
-    return lines, reply
+    lines, topic, _ = header_lines(property_bytes(msgspec.structs.replace(will.properties, will_delay=None)))
+    return lines, subject_of_topic(topic, is_filter=False) if topic else b""
