@@ -12,7 +12,6 @@ import msgspec
 
 from headrace.mqtt.message_headers import block
 from headrace.mqtt.names import (
-    MESSAGES,
     OUTGOING,
     RELEASE,
     RELEASE_DELIVER_SUBJECT,
@@ -72,6 +71,10 @@ class OutgoingQos2:
         self._sent: dict[int, tuple[bytes, int]] = {}
         self.expected: dict[int, tuple[bytes, int]] = {}
         self._staged: list[_Staged] = []
+        self._received: dict[tuple[bytes, int], int] = {}
+        """Identifiers of messages that the client has received, and that JetStream may not know of."""
+        self._completed: dict[int, bytes] = {}
+        """Ack subjects of PUBRELs that the client has answered, while their messages may come again."""
         self._is_storing = False
         self._has_ended = False
         self.sid = b""
@@ -85,7 +88,7 @@ class OutgoingQos2:
         """The connection is gone; return the JetStream ack subjects of PUBRELs that nobody has answered."""
         self._has_ended = True
         self._staged.clear()
-        return list(self._released.values())
+        return [*self._released.values(), *self._completed.values()]
 
     def delivered(self, identifier: int) -> None:
         """Note a message of QoS 2 that no consumer stands behind."""
@@ -96,22 +99,19 @@ class OutgoingQos2:
     async def without_released(
         self, entries: list[tuple[int, int, bytes, int]]
     ) -> list[tuple[int, int, bytes, int]]:
-        """Leave out deliveries whose PUBREL is stored: they are acknowledged, as they should have been.
+        """Leave out deliveries whose PUBREL is stored: their messages are not sent when they come again.
 
         The server died between storing the one and acknowledging the other. Raises: RequestFailed.
         """
         released: set[int] = set()
         sequence = 0
         subject = RELEASE_SUBJECT + self._hash.encode()
-        requests = self._account.requests
-        while (found := await requests.load_next(OUTGOING, sequence + 1, subject)) is not None:
+        while (found := await self._account.requests.load_next(OUTGOING, sequence + 1, subject)) is not None:
             sequence = found.sequence
             released.add(_identifier_of(found.headers))
-        for identifier, _, name, number in entries:
-            if identifier in released:
-                await requests.ask(
-                    b"MD", b"$JS.ACK.%b.%b.1.%d.1.1.0" % (MESSAGES.encode(), name, number), b""
-                )
+        self._received |= {
+            (name, number): identifier for identifier, _, name, number in entries if identifier in released
+        }
         return [entry for entry in entries if entry[0] not in released]
 
     async def load(self) -> WindowRecord | None:
@@ -135,11 +135,20 @@ class OutgoingQos2:
         payload: bytes,
     ) -> None:
         """Send a message once its identifier is stored."""
+        received_as = self._received.pop((name, sequence), None)
+        if received_as is not None:
+            self._swallow(identifier, received_as)
+            return
         self._sent[identifier] = (name, sequence)
         self._staged.append(_Staged(sid, identifier, subject, headers, payload))
         if not self._is_storing:
             self._is_storing = True
             watch(begin(self._store_identifiers()), self._lost)
+
+    def _swallow(self, identifier: int, received_as: int) -> None:
+        """Acknowledge a message that its client has received under another identifier, before the server died."""
+        self._acknowledge(self._client.link.release(identifier))
+        self._acknowledge(self._completed.pop(received_as, b""))
 
     async def _store_identifiers(self) -> None:
         try:
@@ -214,7 +223,13 @@ class OutgoingQos2:
         """Take a PUBCOMP."""
         self._forget(packet.identifier)
         self._client.link.release(packet.identifier)
-        self._acknowledge(self._released.pop(packet.identifier, b""))
+        ack_subject = self._released.pop(packet.identifier, b"")
+        if (
+            packet.identifier in self._received.values()
+        ):  # only the PUBREL says so, until the message has come
+            self._completed[packet.identifier] = ack_subject
+        else:
+            self._acknowledge(ack_subject)
 
     def _forget(self, identifier: int) -> None:
         self._direct.discard(identifier)

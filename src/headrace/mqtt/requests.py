@@ -90,14 +90,14 @@ class _State(Struct, frozen=True):
 
 
 class StreamAnswer(Struct):
-    """What is read of the information about a stream."""
+    """The part of the information about a stream that is read."""
 
     config: dict[str, Any] = {}
     state: _State = _State()
 
 
 class ConsumerAnswer(Struct):
-    """What is read of the information about a consumer."""
+    """The part of the information about a consumer that is read."""
 
     name: str = ""
     config: dict[str, Any] = {}

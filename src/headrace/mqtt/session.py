@@ -246,7 +246,8 @@ class LiveSession:
 
     def _lines(self, publication: Publication) -> bytes:
         """Return the header lines of a message's properties, with that which no local asks for."""
-        if any(options & NO_LOCAL for options in self.stored.record.opts.values()):
+        record = self.stored.record
+        if any(options & NO_LOCAL for options in record.opts.values()):
             return publication.headers + client_line(self.stored.hash)
         return publication.headers
 

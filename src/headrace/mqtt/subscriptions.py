@@ -256,8 +256,9 @@ class SessionFilters:
 
     def _follow(self, wanted: Filter) -> None:
         """Take the deliveries of a filter's consumers."""
+        configs = self._stored.record.cons
         for sid, _ in wanted.subjects:
-            config = self._stored.record.cons.get(sid.decode())
+            config = configs.get(sid.decode())
             if config is None:
                 continue
             self._following[sid] = self._client.link.follow(
@@ -352,12 +353,9 @@ class SessionFilters:
 
     def ask_again(self, consumers: list[ConsumerAnswer]) -> None:
         """Have consumers send at once what nobody has acknowledged."""
-        shared = {
-            config["durable_name"]
-            for config in self._stored.record.cons.values()
-            if "deliver_group" in config
-        }
-        release = self._stored.record.pubrel
+        record = self._stored.record
+        shared = {config["durable_name"] for config in record.cons.values() if "deliver_group" in config}
+        release = record.pubrel
         for found in consumers:
             if found.name not in shared:  # what others of the group work on is theirs
                 is_release = release is not None and found.name == release["durable_name"]
