@@ -90,6 +90,11 @@ class OutgoingQos2:
         self._staged.clear()
         return [*self._released.values(), *self._completed.values()]
 
+    @property
+    def is_uncertain(self) -> bool:
+        """True if the stream knows more of the session than this connection can hand on."""
+        return bool(self._received)
+
     def delivered(self, identifier: int) -> None:
         """Note a message of QoS 2 that no consumer stands behind."""
         self._direct.add(identifier)
@@ -146,7 +151,7 @@ class OutgoingQos2:
             watch(begin(self._store_identifiers()), self._lost)
 
     def _swallow(self, identifier: int, received_as: int) -> None:
-        """Acknowledge a message that its client has received under another identifier, before the server died."""
+        """Acknowledge a message that its client has received, under another identifier, already."""
         self._acknowledge(self._client.link.release(identifier))
         self._acknowledge(self._completed.pop(received_as, b""))
 
@@ -154,12 +159,11 @@ class OutgoingQos2:
         try:
             while self._staged and not self._has_ended:
                 batch, self._staged = self._staged, []
+                known = [(identifier, *place) for identifier, place in self._sent.items()]
+                known += [(identifier, *place) for place, identifier in self._received.items()]
                 record = WindowRecord(
                     self._client.link.next_identifier,
-                    [
-                        (identifier, name.decode(), sequence)
-                        for identifier, (name, sequence) in self._sent.items()
-                    ],
+                    [(identifier, name.decode(), sequence) for identifier, name, sequence in known],
                 )
                 await self._account.requests.store(self._window_subject, b"", msgspec.json.encode(record))
                 if self._has_ended:
@@ -224,9 +228,7 @@ class OutgoingQos2:
         self._forget(packet.identifier)
         self._client.link.release(packet.identifier)
         ack_subject = self._released.pop(packet.identifier, b"")
-        if (
-            packet.identifier in self._received.values()
-        ):  # only the PUBREL says so, until the message has come
+        if packet.identifier in self._received.values():  # until the message comes only the PUBREL says so
             self._completed[packet.identifier] = ack_subject
         else:
             self._acknowledge(ack_subject)

@@ -276,7 +276,7 @@ class LiveSession:
             return None
         if self._kept is not None:  # the session did not go on yet
             return self._kept
-        if self._steps.is_busy:  # what it should have known may be only in the stream
+        if self._steps.is_busy or self._outgoing.is_uncertain:  # the stream knows more
             return None
         known = {identifier for identifier, _, _, _ in kept}
         kept += [
