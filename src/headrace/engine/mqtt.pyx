@@ -15,6 +15,7 @@ PUBLISH of QoS 0 and 1, PUBACK and PINGREQ are carried out here. Everything rare
 and what `mqtt_receiver` says. Until a CONNECT is accepted nothing else may come.
 
 A PUBLISH of QoS 1 is routed, then published again to where JetStream stores it; PUBACK follows the confirmation.
+One of QoS 0 that comes before that waits, and the link with it: its receivers are to get both in order.
 Framing and texts: nats-server's for 3.1.1; OASIS MQTT 5.0, sections 2 to 4.
 """
 
@@ -89,7 +90,7 @@ cdef bint may_come(MqttLink link, int kind, int flags) except -1:
         violate(link, f"the first packet should be a CONNECT (10), got {kind << 4:x}", PROTOCOL_ERROR)
     elif kind == CONNECT and not is_first:
         violate(link, "received a second CONNECT packet", PROTOCOL_ERROR)
-    elif kind in (0, 2, 9, 11, 13) or kind == AUTH and link.version < 5:
+    elif kind in (0, 2, 9, 11, 13) or kind == AUTH and link.terms.version < 5:
         violate(link, f"received unknown packet type {kind << 4:x}", MALFORMED_PACKET if kind == 0 else PROTOCOL_ERROR)
     elif kind != PUBLISH and flags != (2 if kind in (PUBREL, SUBSCRIBE, UNSUBSCRIBE) else 0):
         violate(link, f"invalid fixed header flags {flags:x} for packet type {kind << 4:x}", MALFORMED_PACKET)
@@ -104,9 +105,9 @@ cdef bint has_length(MqttLink link, int kind, uint32_t size) except -1:
     if kind == PINGREQ:
         is_right = size == 0
     elif kind == DISCONNECT:
-        is_right = size == 0 or link.version >= 5
+        is_right = size == 0 or link.terms.version >= 5
     elif PUBACK <= kind <= PUBCOMP:
-        is_right = size == 2 or size > 2 and link.version >= 5
+        is_right = size == 2 or size > 2 and link.terms.version >= 5
     if not is_right:
         violate(link, f"invalid length {size} of packet type {kind << 4:x}", MALFORMED_PACKET)
     return is_right
@@ -130,7 +131,7 @@ cdef bint read_publish(MqttLink link, publish_t *p, const char *at, const char *
     cdef uint32_t size = 0
     cdef int n
     p.qos = p.flags >> 1 & 3
-    if p.qos == 3 or link.version >= 5 and p.qos == 0 and p.flags & DUP:
+    if p.qos == 3 or link.terms.version >= 5 and p.qos == 0 and p.flags & DUP:
         violate(link, "publish QoS must be 0, 1 or 2, got 3" if p.qos == 3 else "duplicate flag with QoS 0", MALFORMED_PACKET)
         return False
     if end - at < 2 or end - at - 2 < (<uint8_t> at[0] << 8 | <uint8_t> at[1]):
@@ -146,7 +147,7 @@ cdef bint read_publish(MqttLink link, publish_t *p, const char *at, const char *
         if p.identifier == 0:
             violate(link, "packet identifier cannot be 0", PROTOCOL_ERROR)
             return False
-    if link.version >= 5:
+    if link.terms.version >= 5:
         n = read_variable(at, end, &size)
         if n <= 0 or end - at - n < <Py_ssize_t> size:
             return cut_off(link, "properties")
@@ -280,7 +281,7 @@ cdef char *put_number(char *at, uint32_t value) noexcept:
 cdef int add_own_lines(MqttLink link, publish_t *p) except -1:
     """Header lines that are not of a property, behind those that are: the buffer has nothing behind them then."""
     cdef size_t at
-    if link.version < 5 or not (link.no_local_count or p.flags & RETAIN):
+    if link.terms.version < 5 or not (link.no_local_count or p.flags & RETAIN):
         return 0
     at = p.buffer.end
     buf_reserve(&p.buffer, p.lines_len + 64)
@@ -343,7 +344,7 @@ cdef int refuse(MqttLink link, publish_t *p) except -1:
     """A message that is not permitted is acknowledged all the same: in MQTT 5 with the reason."""
     if p.qos == 0:
         return 0
-    if link.version >= 5:
+    if link.terms.version >= 5:
         link.session.refused(p.identifier, p.qos)
         return 0
     return link.confirm(p.identifier, None, True)
@@ -364,7 +365,7 @@ cdef int retain(MqttLink link, publish_t *p, bytes subject, bytes headers) excep
 
 
 cdef int add_store_reply(MqttLink link, publish_t *p) except -1:
-    """Where JetStream confirms a message; it is listened to from the first one on."""
+    """Append the subject that JetStream confirms a message to; it is listened to from the first one on."""
     if not link._is_storing:
         link.add(link._store_reply + b"*", link._store_reply + b"*", b"", <uint64_t> 1 << 63 | KIND_STORED, 1)
         link._is_storing = True
@@ -411,7 +412,9 @@ cdef int store(MqttLink link, publish_t *p, msg_t *m, parts_t *parts, bytes subj
         receivers = route_inside(&link.c, m)
     finally:
         return_scratch(link.c.router, &b)
-    if receivers == 0:
+    if receivers:
+        link.unconfirmed += 1
+    else:
         link.confirm(p.identifier, b"no responders", False)
     return 0
 
@@ -488,6 +491,11 @@ cdef char *packet(MqttLink link, char *p, char *end, size_t *need) except NULL:
         if not link.c.flags & LINK_MUST_CONNECT:  # a stranger's packet takes memory as it comes
             need[0] = 1 + n + <size_t> size
         return p
+    if kind == PUBLISH and not flags & 6 and link.unconfirmed:
+        # It is not to overtake what was published before it, and will reach others when that is stored.
+        link.is_behind = True
+        link.c.flags |= LINK_HELD
+        return p
     take_packet(link, kind, flags, p + 1 + n, p + 1 + n + size)
     return p + 1 + n + size
 
@@ -526,11 +534,11 @@ cdef class MqttLink(MqttReceiver):
         """
         if version not in (4, 5) or receive_maximum == 0:
             raise ValueError("not a version of MQTT, or a client that takes nothing")
-        self.version = version
+        self.terms.version = version
         self.client_hash = client_hash
         self._store_reply = store_reply
         self.receive_maximum = min(receive_maximum, <uint32_t> 65535)
-        self.maximum_packet = maximum_packet
+        self.terms.maximum_packet = maximum_packet
         self._alias_maximum = topic_alias_maximum
         self._rejects_qos2 = rejects_qos2
         self.stages_qos2 = stages_qos2

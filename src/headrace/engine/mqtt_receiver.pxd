@@ -23,6 +23,8 @@ cdef class MqttReceiver(ClientLink):
     cdef window_t window
     cdef terms_t terms
     cdef uint32_t receive_maximum
+    cdef uint32_t unconfirmed    # publications of QoS 1 that JetStream has not answered
+    cdef bint is_behind          # the link is held until it has
     cdef bint stages_qos2
     cdef uint64_t identifier_base # the sequence whose message has the identifier 1; 0: they are counted
     cdef uint32_t no_local_count # of subscriptions that ever asked for it
@@ -32,6 +34,7 @@ cdef class MqttReceiver(ClientLink):
     cdef int post(self, tuple letter) except -1
     cdef sub_t *add(self, bytes sid, bytes subject, bytes queue, uint64_t own, int allowed) except NULL
     cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1
+    cdef int count_confirmed(self) except -1
     cdef int send_held(self) except -1
     cdef int finish_flight(self, flight_t *f) except -1
     cdef uint16_t _send_made(self, sending_t *sending) except? 0

@@ -14,6 +14,8 @@ The session answers these calls:
     heard(sid, subject, reply, headers, payload)   a message of a subscription made by `hear`
     staged(sid, identifier, name, sequence, subject, headers, payload)   a new message of QoS 2, of a link that
                                                    stages those: it goes out by `forward`
+    caught_up()                                    the link was held behind publications of QoS 1, which are stored now:
+                                                   it is to be released
     store_failed(identifier, payload)              a publication of QoS 1 was not stored; what was said of it
     subscribe_permission(subject, queue)           as of clients, but nothing is said of a refusal
     failed(error)                                  a call raised; it is logged there
@@ -57,6 +59,7 @@ cdef enum letter_t:
     LETTER_FAILED                # identifier, what was said of it
     LETTER_HELD                  # there may be place for what waits
     LETTER_STAGED                # the arguments of `staged`
+    LETTER_CAUGHT_UP             # the link is held no longer
 
 
 # ---- what a link keeps of a subscription --------------------------------------------------------
@@ -76,12 +79,12 @@ cdef inline uint8_t qos_of(uint64_t own) noexcept:
 
 
 cdef inline bint has_option(uint64_t own, uint32_t option) noexcept:
-    return own >> 2 & option
+    return (own >> 2 & option) != 0
 
 
 cdef inline bint hides(uint64_t own, const char *subject, uint32_t n) noexcept:
     """True if the filter begins with a wildcard, and the subject with a dollar."""
-    return own >> 6 & 1 and n and subject[0] == c'$'
+    return (own >> 6 & 1) != 0 and n and subject[0] == c'$'
 
 
 cdef inline uint32_t identifier_of(uint64_t own) noexcept:
@@ -273,6 +276,7 @@ cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
         scale *= 10
     if identifier == 0 or identifier > LAST_IDENTIFIER:
         return 1
+    link.count_confirmed()
     if n and not m.header_len and payload[0] == c'{' and not has_error(payload, n):
         link.confirm(identifier, None, True)
     else:
@@ -339,6 +343,8 @@ cdef int deliver_letter(MqttReceiver receiver, object session, tuple letter) exc
         receiver.send_held()
     elif kind == LETTER_STAGED:
         session.staged(*letter[1:])
+    elif kind == LETTER_CAUGHT_UP:
+        session.caught_up()
     else:
         receiver.confirm(letter[1], letter[2], False)
     return 0
@@ -401,6 +407,15 @@ cdef class MqttReceiver(ClientLink):
 
     cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1:
         """A publication of QoS 1 is stored, or will not be: `payload` says why."""
+        return 0
+
+    cdef int count_confirmed(self) except -1:
+        """A publication of QoS 1 was answered; after the last one, what stands behind them may go on."""
+        if self.unconfirmed:
+            self.unconfirmed -= 1
+        if self.unconfirmed == 0 and self.is_behind:
+            self.is_behind = False
+            self.post((LETTER_CAUGHT_UP,))
         return 0
 
     cdef sub_t *add(self, bytes sid, bytes subject, bytes queue, uint64_t own, int allowed) except NULL:
@@ -648,7 +663,7 @@ cdef class MqttReceiver(ClientLink):
         """The identifier that would be used next, were it free."""
         return self.window.last_identifier % LAST_IDENTIFIER + 1
 
-    def release(self, uint16_t identifier):
+    def settle(self, uint16_t identifier):
         """Takes a message out of the window; gives the subject to acknowledge it to, b"" for none.
 
         What waits for its place is sent at the end of the tick: `occupy` may take it again before.
@@ -663,6 +678,9 @@ cdef class MqttReceiver(ClientLink):
         if self.window.first_held != NULL:  # after this call: the identifier may be occupied at once
             self.post((LETTER_HELD,))
         return ack
+
+    def release(self, *arguments):
+        return self.settle(*arguments) if arguments else ClientLink.release(self)
 
     def occupy(self, uint16_t identifier):
         """An identifier is in use, and takes a place: a PUBREL waits for its PUBCOMP."""

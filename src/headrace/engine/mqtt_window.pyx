@@ -157,7 +157,7 @@ cdef void identify(window_t *w, flight_t *f, uint16_t identifier) noexcept:
 
 cdef uint16_t next_identifier(window_t *w) noexcept:
     """The next identifier that is free, which counts as used from then on; 0: none is."""
-    cdef uint32_t i
+    cdef int i
     if w.identifiers >= LAST_IDENTIFIER:
         return 0
     for i in range(LAST_IDENTIFIER):

@@ -246,6 +246,10 @@ class MqttOps(ClientOps):
         """Hand a message that the session listens for to it."""
         self._stored.heard(sid, subject, reply, headers, payload)
 
+    def caught_up(self) -> None:
+        """Read on: what was published before is stored now, so what stands behind it may be taken."""
+        self.connection.go_on()
+
     def staged(self, sid: bytes, identifier: int, *delivery: Any) -> None:
         """Hand over a message of QoS 2 that waits until its identifier is stored.
 
