@@ -117,7 +117,8 @@ class MqttHub:
     def failed(self, error: Exception) -> None:
         """Say that steps which nobody awaits have failed."""
         if isinstance(error, RequestFailed):
-            self.log.error("MQTT of account %s: %s", self.account, error)
+            if not self._has_stopped:  # what is not deleted then, the next start deletes
+                self.log.error("MQTT of account %s: %s", self.account, str(error))
         else:
             self.host.failed(error, f"MQTT of account {self.account}")
 

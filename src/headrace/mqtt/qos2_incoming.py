@@ -66,7 +66,7 @@ class IncomingQos2:
                 if error.code != SUBJECT_IS_FULL:  # else the first message with the identifier wins
                     if self._client.version != VERSION_5:
                         raise
-                    self._account.log.error("MQTT: a message of QoS 2 is not stored: %s", error)
+                    self._account.log.error("MQTT: a message of QoS 2 is not stored: %s", str(error))
                     reason = Reason.UNSPECIFIED_ERROR
         self._client.send(ack(PacketKind.PUBREC, self._client.version, identifier, reason))
 

@@ -183,7 +183,7 @@ class LiveSession:
 
     def _retained_failed(self, error: Exception) -> None:
         if isinstance(error, RequestFailed):
-            self._owner.log.error("MQTT: unable to load retained messages: %s", error)
+            self._owner.log.error("MQTT: unable to load retained messages: %s", str(error))
         else:
             self._owner.failed(error)
 
@@ -204,7 +204,7 @@ class LiveSession:
 
     def _retain_failed(self, error: Exception) -> None:
         if isinstance(error, RequestFailed):
-            self._owner.log.error("MQTT: unable to store a retained message: %s", error)
+            self._owner.log.error("MQTT: unable to store a retained message: %s", str(error))
         else:
             self._owner.failed(error)
 

@@ -113,7 +113,7 @@ class SessionEnds:
             try:
                 await self._meet(found)
             except RequestFailed as error:
-                self._owner.log.warning("MQTT: %s", error)
+                self._owner.log.warning("MQTT: %s", str(error))
 
     async def _next(self, sequence: int) -> StoredMessage | None:
         return await self._owner.requests.load_next(SESSIONS, sequence, SESSION_SUBJECT + b">")

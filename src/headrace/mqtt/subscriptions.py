@@ -156,7 +156,7 @@ class SessionFilters:
         try:
             subject = subject_of_topic(topic_filter, is_filter=True)
         except ValueError as error:
-            self._account.log.debug("MQTT: filter %r: %s", topic_filter, error)
+            self._account.log.debug("MQTT: filter %r: %s", topic_filter, str(error))
             raise _Refused(Reason.TOPIC_FILTER_INVALID) from None
         if not is_valid_subject(subject) or subject.startswith(INTERNAL):
             raise _Refused(Reason.TOPIC_FILTER_INVALID)
@@ -178,7 +178,7 @@ class SessionFilters:
             else:
                 await self._unconsume(wanted)
         except (RequestFailed, ValueError) as error:
-            self._account.log.error("MQTT: unable to subscribe to %s: %s", key, error)
+            self._account.log.error("MQTT: unable to subscribe to %s: %s", key, str(error))
             if is_new:
                 await self._drop(wanted)
             raise _Refused(
@@ -329,7 +329,7 @@ class SessionFilters:
             else:
                 await delete_consumers(self._account.requests, MESSAGES, names)
         except RequestFailed as error:
-            self._account.log.error("MQTT: unable to delete a consumer: %s", error)
+            self._account.log.error("MQTT: unable to delete a consumer: %s", str(error))
 
     # -- a new connection ------------------------------------------------------------------------------
 
@@ -340,7 +340,8 @@ class SessionFilters:
                 try:
                     self._subscribe(found)
                 except ValueError as error:
-                    self._account.log.error("MQTT: unable to subscribe to %r again: %s", found.sid, error)
+                    text = "MQTT: unable to subscribe to %r again: %s"
+                    self._account.log.error(text, found.sid, str(error))
 
     async def restore_consumers(self) -> list[ConsumerAnswer]:
         """Find the consumers of a stored session; what is gone is made anew. Raises: RequestFailed."""
