@@ -12,7 +12,7 @@ import pytest
 
 from conformance.test_system_against_go import Observer
 from harness.mqtt_servers import mqtt_port
-from harness.mqtt_wire import DISCONNECT, PINGRESP, Gone, MqttWire, encoded
+from harness.mqtt_wire import CONNECT, DISCONNECT, PINGRESP, Gone, MqttWire, encoded, text
 from harness.processes import EPOLL, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE, wait_until
 
@@ -50,8 +50,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerPr
 
 def stranger(server: ServerProcess) -> None:
     """A client with a wrong password."""
-    with pytest.raises((Gone, AssertionError)):
-        MqttWire(mqtt_port(server), "stranger", user="a", password="wrong")
+    hello = text("MQTT") + b"\4\xc2\0\0" + text("stranger") + text("a") + text("wrong")
+    with socket.create_connection(("127.0.0.1", mqtt_port(server)), PATIENCE) as client:
+        client.sendall(encoded(CONNECT, hello))
+        assert client.recv(100) == bytes.fromhex("20020005")
+        assert client.recv(100) == b""
 
 
 def guest(server: ServerProcess) -> None:
@@ -82,7 +85,7 @@ def greedy(server: ServerProcess) -> None:
     """A client whose CONNECT is larger than a message may be."""
     with socket.create_connection(("127.0.0.1", mqtt_port(server)), PATIENCE) as client:
         with suppress(OSError):
-            client.sendall(encoded(1, bytes(2_000_000)))
+            client.sendall(encoded(CONNECT, bytes(2_000_000)))
         with suppress(ConnectionResetError):
             assert client.recv(100) == b""
 
