@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from headrace import limits
 from headrace.core.mapping import LOST
-from headrace.engine.link import Link
 from headrace.engine.mqtt import MqttLink
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.mqtt.packets import VERSION_5
@@ -177,10 +176,7 @@ class MqttSession(ClientSession):
 
     def go_on(self) -> None:
         if not self.is_waiting:
-            Link.release(self.link)  # a link over MQTT releases packet identifiers under that name
-            if self.transport is not None and not self.link.is_held:
-                self.transport.resume()
-            self._server.ticks.wake()
+            super().go_on()
 
     def accepted(self, stored: LiveSession, keep_alive: int) -> None:
         """Serve the client, from its CONNACK on. `keep_alive`: in seconds, 0: its silence has no end."""
