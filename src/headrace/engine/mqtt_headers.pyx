@@ -309,8 +309,8 @@ cdef bint next_line(const char **at, const char *end, word_t *name, word_t *valu
     if stop == begin:
         return False
     colon = <const char *> memchr(begin, c':', stop - begin)
-    name.text = begin
-    name.len = 0
+    name.text = value.text = begin
+    name.len = value.len = 0
     if colon != NULL:
         name.len = <uint32_t> (colon - begin)
         value.text = colon + 1
