@@ -63,6 +63,13 @@ class Stranger:
             received += data
         return received
 
+    def rest_or(self, count: int) -> bytes:
+        """So many bytes, or what came until the connection ended, in whatever way."""
+        try:
+            return self.take(count)
+        except OSError:  # reset, or an alert of TLS
+            return b""
+
     def rest(self) -> bytes:
         """Everything until the server closes."""
         received = b""
