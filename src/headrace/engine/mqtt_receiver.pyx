@@ -679,8 +679,17 @@ cdef class MqttReceiver(ClientLink):
             self.post((LETTER_HELD,))
         return ack
 
-    def release(self, *arguments):
-        return self.settle(*arguments) if arguments else ClientLink.release(self)
+    def drop(self, uint16_t identifier):
+        """Takes a message that was staged out of the window, never to be sent; gives the subject to acknowledge it to."""
+        cdef flight_t *f = find_identifier(&self.window, identifier)
+        cdef bytes ack
+        if f == NULL or f.state != FLIGHT_STAGED:
+            return b""
+        ack = f.text[:f.text_len]
+        remove_flight(&self.window, f)
+        if self.window.first_held != NULL:
+            self.post((LETTER_HELD,))
+        return ack
 
     def occupy(self, uint16_t identifier):
         """An identifier is in use, and takes a place: a PUBREL waits for its PUBCOMP."""

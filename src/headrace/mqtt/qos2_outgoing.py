@@ -152,7 +152,7 @@ class OutgoingQos2:
 
     def _swallow(self, identifier: int, received_as: int) -> None:
         """Acknowledge a message that its client has received, under another identifier, already."""
-        self._acknowledge(self._client.link.release(identifier))
+        self._acknowledge(self._client.link.drop(identifier))
         self._acknowledge(self._completed.pop(received_as, b""))
 
     async def _store_identifiers(self) -> None:
@@ -180,7 +180,7 @@ class OutgoingQos2:
     def received(self, packet: Acknowledgement) -> None:
         """Take a PUBREC."""
         identifier = packet.identifier
-        ack_subject = self._client.link.release(identifier)
+        ack_subject = self._client.link.settle(identifier)
         if packet.reason.is_failure:
             self._forget(identifier)
             self._acknowledge(ack_subject)
@@ -226,7 +226,7 @@ class OutgoingQos2:
     def completed(self, packet: Acknowledgement) -> None:
         """Take a PUBCOMP."""
         self._forget(packet.identifier)
-        self._client.link.release(packet.identifier)
+        self._client.link.settle(packet.identifier)
         ack_subject = self._released.pop(packet.identifier, b"")
         if packet.identifier in self._received.values():  # until the message comes only the PUBREL says so
             self._completed[packet.identifier] = ack_subject

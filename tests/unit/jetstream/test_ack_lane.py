@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from linked_account import Answer, LinkedAccount, files, same_salts
 
+from harness.linked_account import Answer, LinkedAccount, files, same_salts
 from headrace import change_log
 from headrace.engine.lanes import use_lanes
 from headrace.log.port import SyncPolicy

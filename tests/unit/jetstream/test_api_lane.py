@@ -9,10 +9,10 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from linked_account import Answer, LinkedAccount, files, same_salts
 
 from harness import depth
 from harness.js_account import API, SECOND
+from harness.linked_account import Answer, LinkedAccount, files, same_salts
 from harness.tallies import note
 from headrace.engine.lanes import use_lanes
 from headrace.log.port import SyncPolicy

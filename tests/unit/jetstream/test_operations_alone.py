@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from linked_account import Answer, LinkedAccount
 
 import headrace
+from harness.linked_account import Answer, LinkedAccount
 from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:

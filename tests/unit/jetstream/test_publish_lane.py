@@ -13,9 +13,9 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from linked_account import Answer, LinkedAccount, files, same_salts
 
 from harness.js_account import SECOND
+from harness.linked_account import Answer, LinkedAccount, files, same_salts
 from headrace.engine.lanes import Lane, use_lanes
 from headrace.engine.log_core import LogAppends
 from headrace.jetstream.limits import AccountLimits, ServerSettings
