@@ -254,7 +254,7 @@ cdef int add_header_lines(buf_t *lines, const char *at, const char *end, publish
                 return MALFORMED_PACKET
             add_user_property(lines, &text, &value)
             continue
-        if seen >> kind & 1 if kind < 32 else found.alias != 0:
+        if (seen >> kind & 1) != 0 if kind < 32 else found.alias != 0:
             return PROTOCOL_ERROR
         if kind < 32:
             seen |= <uint32_t> 1 << kind
@@ -401,7 +401,7 @@ cdef int64_t seconds_of(word_t *text) noexcept:
         unit = 1 if digits.text[digits.len] == c's' else 60 if digits.text[digits.len] == c'm' else \
             3600 if digits.text[digits.len] == c'h' else 0
     n = number_of(&digits)
-    return n * unit if 0 < n <= 0xFFFFFFFF else 0
+    return n * unit if 0 < n <= 0xFFFFFFFFLL else 0
 
 
 cdef int add_property(buf_t *b, uint8_t kind, int added, size_t begin) noexcept:
@@ -447,7 +447,7 @@ cdef int read_own(const char *block, word_t *name, word_t *value, block_t *found
     number = number_of(&text)
     if names(name, b"nmqtt-format", 12) and 0 <= number <= 1:
         buf_append(properties, b"\x01\x01" if number else b"\x01\x00", 2)
-    elif names(name, b"nmqtt-expiry", 12) and 0 <= number <= 0xFFFFFFFF:
+    elif names(name, b"nmqtt-expiry", 12) and 0 <= number <= 0xFFFFFFFFLL:
         found.lifetime = number
     elif names(name, b"nmqtt-expires-at", 16) and number > 0:
         found.expires_at = number

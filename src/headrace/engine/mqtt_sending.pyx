@@ -187,7 +187,7 @@ cdef sent_t judge_packet(terms_t *terms, sending_t *sending, size_t *body, size_
         left[0] = (sending.expires_at - wall_ms() + 999) // 1000
         if left[0] <= 0:
             return SENT_DROPPED
-        left[0] = min(left[0], <int64_t> 0xFFFFFFFF)
+        left[0] = min(left[0], <int64_t> 0xFFFFFFFFLL)
     body[0] = 2 + sending.topic_len + sending.payload_len + (2 if sending.qos else 0)
     if terms.version >= 5:
         properties[0] = properties_size(sending)

@@ -17,8 +17,11 @@ cdef enum:
     LAST_IDENTIFIER = 65535
 
 
-cdef inline uint32_t chain_of(window_t *w, uint64_t key) noexcept:
-    return <uint32_t> ((key * 0x9E3779B97F4A7C15) >> 40) & (w.cap - 1)
+cdef uint64_t SPREADING = 0x9E3779B97F4A7C15
+
+
+cdef inline uint32_t chain_of(window_t *w, uint64_t sequence) noexcept:
+    return <uint32_t> (sequence * SPREADING >> 40) & (w.cap - 1)
 
 
 cdef void tie(window_t *w, flight_t *f) noexcept:
