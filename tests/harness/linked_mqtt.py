@@ -124,7 +124,7 @@ class LinkedMqtt(LinkedAccount):
     """One account with JetStream and a hub, the server `S1`."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
-        super().__init__(directory, SyncPolicy.GROUP)
+        super().__init__(directory, SyncPolicy.INTERVAL)
         self.settings = HubSettings(server_name="S1", **settings)
         self.devices: list[Device] = []
         self.begin()

@@ -45,6 +45,11 @@ class IncomingQos2:
         self._hash = client_hash
         self._retained = retained
         self._busy: dict[int, Awaited[None]] = {}
+        self._has_ended = False
+
+    def end(self) -> None:
+        """The connection is gone: what is not published yet waits for the next one."""
+        self._has_ended = True
 
     def _subject(self, identifier: int) -> bytes:
         return INCOMING_SUBJECT + f"{self._client.client_id}.{identifier}".encode()
@@ -80,6 +85,8 @@ class IncomingQos2:
         mine = self._busy[identifier] = Awaited()
         try:
             found = await self._account.requests.load_last(INCOMING, self._subject(identifier))
+            if self._has_ended:
+                return
             if found is not None:
                 await self._publish(identifier, found)
                 await self._account.requests.remove(INCOMING, found.sequence)

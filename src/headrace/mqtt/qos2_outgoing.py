@@ -101,21 +101,33 @@ class OutgoingQos2:
 
     # -- identifiers -----------------------------------------------------------------------------------
 
-    async def without_released(
-        self, entries: list[tuple[int, int, bytes, int]]
-    ) -> list[tuple[int, int, bytes, int]]:
-        """Leave out deliveries whose PUBREL is stored: their messages are not sent when they come again.
+    async def occupy_released(self) -> set[int]:
+        """Occupy the identifiers whose PUBRELs wait in the stream: their client holds them still.
 
-        The server died between storing the one and acknowledging the other. Raises: RequestFailed.
+        Raises: RequestFailed.
         """
         released: set[int] = set()
         sequence = 0
         subject = RELEASE_SUBJECT + self._hash.encode()
         while (found := await self._account.requests.load_next(OUTGOING, sequence + 1, subject)) is not None:
             sequence = found.sequence
-            released.add(_identifier_of(found.headers))
+            identifier = _identifier_of(found.headers)
+            if identifier and not self._has_ended:
+                released.add(identifier)
+                self._client.link.occupy(identifier)
+        return released
+
+    def without_received(
+        self, entries: list[tuple[int, int, bytes, int]], released: set[int]
+    ) -> list[tuple[int, int, bytes, int]]:
+        """Leave out deliveries whose PUBREL is stored: their messages are not sent when they come again.
+
+        The server died between storing the one and acknowledging the other.
+        """
         self._received |= {
-            (name, number): identifier for identifier, _, name, number in entries if identifier in released
+            (name, sequence): identifier
+            for identifier, _, name, sequence in entries
+            if identifier in released
         }
         return [entry for entry in entries if entry[0] not in released]
 

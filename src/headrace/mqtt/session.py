@@ -66,6 +66,8 @@ class LiveSession:
         self.will = will
         self._is_present = is_present
         self._kept = kept
+        self._goes_on = not is_present
+        """What was under way before the connection is known."""
         self.is_over = False
         self._steps = InOrder(self._lost)
         self._incoming = IncomingQos2(owner, client, stored.hash, owner.retained)
@@ -118,22 +120,23 @@ class LiveSession:
 
     async def _resume(self) -> None:
         consumers = await self._subscriptions.restore_consumers()
+        released = set()
+        if self._subscriptions.has_releases(consumers):
+            released = await self._outgoing.occupy_released()
         kept = self._kept if self._kept is not None else await self._stored_window()
+        if self.is_over:
+            return
         if kept is not None:
             entries = _still_pending(kept.entries, consumers)
             if self._kept is None:
-                entries = await self._outgoing.without_released(entries)
-            if self.is_over:
-                return
+                entries = self._outgoing.without_received(entries, released)
             self.client.link.expect(entries, kept.next_identifier)
             self._outgoing.expect(
                 [(identifier, name, sequence) for identifier, qos, name, sequence in entries if qos == QOS_2]
             )
-        if self.is_over:
-            return
         if self._kept is None:
             self._subscriptions.ask_again(consumers)
-        self._kept = None
+        self._kept, self._goes_on = None, True
         self._subscriptions.follow_again()
 
     async def _stored_window(self) -> KeptWindow | None:
@@ -265,6 +268,7 @@ class LiveSession:
         """Stop deliveries to the link; return what is under way, unless the session ends now."""
         self.is_over = True
         self._steps.clear()
+        self._incoming.end()
         link, record = self.client.link, self.stored.record
         self._subscriptions.stop()
         next_identifier = link.next_identifier
@@ -274,9 +278,9 @@ class LiveSession:
         self._owner.host.announce()
         if record.clean:
             return None
-        if self._kept is not None:  # the session did not go on yet
+        if not self._goes_on:  # what was kept is as it was
             return self._kept
-        if self._steps.is_busy or self._outgoing.is_uncertain:  # the stream knows more
+        if self._outgoing.is_uncertain:  # the stream knows more
             return None
         known = {identifier for identifier, _, _, _ in kept}
         kept += [

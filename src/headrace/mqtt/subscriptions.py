@@ -352,6 +352,15 @@ class SessionFilters:
         found = [await one for one in asked]
         return [one for one in found if one is not None]
 
+    def has_releases(self, consumers: list[ConsumerAnswer]) -> bool:
+        """True if PUBRELs of the session wait in the stream."""
+        release = self._stored.record.pubrel
+        return release is not None and any(
+            found.num_pending + found.num_ack_pending
+            for found in consumers
+            if found.name == release["durable_name"]
+        )
+
     def ask_again(self, consumers: list[ConsumerAnswer]) -> None:
         """Have consumers send at once what nobody has acknowledged."""
         record = self._stored.record
