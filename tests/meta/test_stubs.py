@@ -38,6 +38,9 @@ COMPILED: Final = [
     "headrace.engine.memory_reading",
     "headrace.engine.message_blocks",
     "headrace.engine.messages",
+    "headrace.engine.mqtt",
+    "headrace.engine.mqtt_headers",
+    "headrace.engine.mqtt_topics",
     "headrace.engine.peer",
     "headrace.engine.pending",
     "headrace.engine.publish_lane",
@@ -63,7 +66,7 @@ ALLOWED: Final = r"""
 # Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
 headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
-headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|service_imports\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|log_reading\.PointReads|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|stream_imports\.StreamImport|permission_cache\.PermissionCache|interest\.Interest)\.__(init|new)__
+headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|service_imports\.(AccountLink|ServiceImport)|leaf\.LeafLink|mqtt\.MqttLink|peer\.PeerLink|link\.(Link|Router)|log_reading\.PointReads|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|stream_imports\.StreamImport|permission_cache\.PermissionCache|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 headrace\.conf\.plain\.PlainReader\.__(init|new)__
 headrace\.load\.loops\.(AnswerWindow|FrameReader|FrameWriter|LatencyBuckets|SendBuffer)\.__(init|new)__

@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 from headrace.engine.client import ClientLink
 from headrace.engine.link import Router
 
-class Publication(NamedTuple):
+class MqttPublication(NamedTuple):
     flags: int
     identifier: int
     topic: bytes

@@ -65,8 +65,8 @@ cdef enum:
     MOST_DIGITS = 5              # of an identifier
     LEAST_STAGED = 42            # bytes of the headers that a PUBLISH of QoS 2 is stored with, but for its subject
 
-Publication = namedtuple("Publication", ["flags", "identifier", "topic", "subject", "headers", "reply", "payload"])
-Publication.__doc__ = """A PUBLISH that the session has to do with.
+MqttPublication = namedtuple("MqttPublication", ["flags", "identifier", "topic", "subject", "headers", "reply", "payload"])
+MqttPublication.__doc__ = """A PUBLISH that the session has to do with.
 
 `flags`: of its first byte (DUP 8, QoS 2 and 4, RETAIN 1); `headers`: header lines of its properties; `reply`: the
 subject of its response topic.
@@ -235,7 +235,7 @@ cdef bytes part_at(publish_t *p, size_t at, uint32_t n):
 
 
 cdef object publication_of(publish_t *p, bytes topic, bytes subject):
-    return Publication(p.flags, p.identifier, topic, subject, part_at(p, p.lines_at, p.lines_len),
+    return MqttPublication(p.flags, p.identifier, topic, subject, part_at(p, p.lines_at, p.lines_len),
                        part_at(p, p.reply_at, p.reply_len), p.payload[:p.payload_len])
 
 
@@ -359,7 +359,7 @@ cdef int retain(MqttLink link, publish_t *p, bytes subject, bytes headers) excep
     elif subject != own:
         add_topic(&p.buffer, PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         topic = p.buffer.data[at:p.buffer.end]
-    link.session.retain(Publication(p.flags, p.identifier, topic, subject, headers, part_at(p, p.reply_at, p.reply_len),
+    link.session.retain(MqttPublication(p.flags, p.identifier, topic, subject, headers, part_at(p, p.reply_at, p.reply_len),
                                     p.payload[:p.payload_len]))
     return 0
 

@@ -267,8 +267,6 @@ cdef int send_flight(MqttReceiver link, flight_t *f, sending_t *sending) except 
 cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
     """Take a confirmation of JetStream: the last token of its subject is the identifier of the publication."""
     cdef uint32_t i = m.subject_len, identifier = 0, scale = 1
-    cdef const char *payload = m.body + m.header_len
-    cdef uint32_t n = m.body_len - m.header_len
     count_back(link, m)
     while i and c'0' <= m.subject[i - 1] <= c'9' and scale <= 10000:
         i -= 1
@@ -277,7 +275,7 @@ cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
     if identifier == 0 or identifier > LAST_IDENTIFIER:
         return 1
     link.count_confirmed()
-    if n and not m.header_len and payload[0] == c'{' and not has_error(payload, n):
+    if m.body_len and not m.header_len and m.body[0] == c'{' and not has_error(m.body, m.body_len):
         link.confirm(identifier, None, True)
     else:
         link.post((LETTER_FAILED, identifier, m.body[:m.body_len]))

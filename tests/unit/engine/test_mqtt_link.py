@@ -21,7 +21,7 @@ from mqtt_peers import (
 )
 
 from headrace.engine.interest import Interest
-from headrace.engine.mqtt import MqttLink, Publication
+from headrace.engine.mqtt import MqttLink, MqttPublication
 from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.reasons import CloseReason
 
@@ -207,7 +207,7 @@ def test_a_message_of_qos_0_waits_behind_those_that_are_not_stored(broker: MqttB
 
 def test_a_message_of_qos_2_is_the_sessions(broker: MqttBroker) -> None:
     client = broker.client().send(publish(b"a.b/c", b"two", qos=2, identifier=9, retain=True, dup=True))
-    assert client.session.called("publication") == [(Publication(13, 9, b"a.b/c", b"a//b.c", b"", b"", b"two"),)]
+    assert client.session.called("publication") == [(MqttPublication(13, 9, b"a.b/c", b"a//b.c", b"", b"", b"two"),)]
     assert broker.store.stored == []
 
 
@@ -278,7 +278,7 @@ def test_a_retained_message_is_the_sessions_after_it_was_routed(broker: MqttBrok
     seen = []
     client.session.hooks["retain"] = lambda _: seen.append(peer.received())
     client.send(publish(b"a/b", b"keep", retain=True))
-    assert client.session.called("retain") == [(Publication(1, 0, b"a/b", b"a.b", b"", b"", b"keep"),)]
+    assert client.session.called("retain") == [(MqttPublication(1, 0, b"a/b", b"a.b", b"", b"", b"keep"),)]
     assert seen == [b"MSG a.b 1 4\r\nkeep\r\n"]
 
 

@@ -40,7 +40,7 @@ from headrace.server.mqtt.greeting import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.engine.mqtt import Publication
+    from headrace.engine.mqtt import MqttPublication as Publication
     from headrace.mqtt.hub import Accepted
     from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Subscribe, Unsubscribe
