@@ -126,4 +126,5 @@ def test_retained_message_is_there_from_the_other_server(ports: tuple[int, int])
                 return None
 
     packet = wait_until(found, "the retained message is there")
+    assert packet is not None
     assert (packet.topic, packet.payload, packet.flags & 1) == ("kept/here", b"still", 1)

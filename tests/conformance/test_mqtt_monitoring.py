@@ -116,7 +116,7 @@ def told(server: ServerProcess, scene: Callable[[ServerProcess], None]) -> list[
     try:
         observer.listen()
         scene(server)
-        found = []
+        found: list[tuple[str, list[tuple[str, Any]], str | None]] = []
         while not found or SCENES[scene] != found[-1][0]:
             subject, payload = observer.next_message()
             if subject.endswith(("CONNECT", "ERR")) and ".SYS." not in subject:

@@ -75,7 +75,7 @@ def test_mqtt_of_a_nats_server_goes_on(tmp_path: Path) -> None:
         port = mqtt_port(server)
         with MqttWire(port, "sleeper", clean=False) as sleeper, MqttWire(port, "half", clean=False) as half:
             assert (sleeper.is_resumed, half.is_resumed) == (True, True)
-            came = {}
+            came: dict[str, tuple[int, bytes]] = {}
             while len(came) < 3:
                 packet = sleeper.take()
                 assert packet.kind == PUBLISH
