@@ -233,6 +233,25 @@ def test_mqtt_message_that_is_not_allowed_reaches_nobody_by_any_way(open_mqtt: C
         assert other.take().kind == PINGRESP
 
 
+def test_mqtt_permissions_of_a_device_are_enough_for_every_qos(open_mqtt: Callable[..., Served]) -> None:
+    served = open_mqtt(authorization=_users())
+    with (
+        MqttWire(port_of(served), "some", user="some", password="p") as some,
+        MqttWire(port_of(served), "all", user="all", password="p") as other,
+    ):
+        other.subscribe("open/#", 1)
+        some.subscribe("answers", 2)
+        some.publish("open/1", b"x", qos=1, identifier=1)
+        assert some.take().kind == PUBACK
+        some.publish("open/2", b"x", qos=2, identifier=2)
+        assert some.take().kind == PUBREC
+        some.acknowledge(PUBREL, 2)
+        assert some.take().kind == PUBCOMP
+        assert {other.take().topic, other.take().topic} == {"open/1", "open/2"}
+        other.publish("answers", b"y", qos=1, identifier=3)
+        assert some.take().payload == b"y"
+
+
 def test_same_mqtt_identifier_in_another_account_is_another_client(open_mqtt: Callable[..., Served]) -> None:
     accounts = tuple(
         AccountOptions(
