@@ -49,6 +49,10 @@ class ClientPermissions:
         permissions = self._permissions
         return ALLOWED if permissions is None else permission_to_subscribe(permissions, subject, queue)
 
+    def drop_forbidden(self, link: ClientLink) -> list[tuple[bytes, bytes | None, bytes]]:
+        """End the subscriptions that are not permitted any more; return subject, queue and sid of each."""
+        return link.judge_subscriptions(self.subscribe_permission)
+
     def may_respond(self, subject: bytes) -> bool:
         """True if a publication that is not permitted otherwise is a permitted response."""
         return self._responses is not None and self._responses.may_publish(subject)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.engine.reasons import CloseReason
 from headrace.server.account_membership import keep_to_limits, refuse_place
-from headrace.server.client_permissions import ALLOWED, permission_to_subscribe
 from headrace.server.log_text import quoted
 
 if TYPE_CHECKING:
@@ -138,12 +137,7 @@ def _send_away(session: ClientSession) -> None:
 
 def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Identity) -> None:
     """Subscriptions that `identity` may not have end, and the client is told."""
-    permissions = identity.permissions
-
-    def judge(subject: bytes, queue: bytes | None) -> int:
-        return ALLOWED if permissions is None else permission_to_subscribe(permissions, subject, queue)
-
-    for subject, queue, sid in session.link.judge_subscriptions(judge):
+    for subject, queue, sid in session.permissions.drop_forbidden(session.link):
         group = f" using queue {quoted(queue)}" if queue else ""
         what = f"{quoted(subject)}{group} (sid {quoted(sid)})"
         session.link.send(session.words.complaint(f"Permissions Violation for Subscription to {what}"))

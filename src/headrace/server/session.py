@@ -126,7 +126,7 @@ class ClientSession(ConnectionLog):
         self._expiry: asyncio.TimerHandle | None = None
         self.link = self._new_link()
         self.link.traced = options.trace
-        self.permissions = ClientPermissions()
+        self.permissions = self._new_permissions()
         self.membership = AccountMembership(server, self.link)
         self.membership.enter(server.accounts.default)
         if not access.needs_first_op:
@@ -145,6 +145,9 @@ class ClientSession(ConnectionLog):
             max_subscription_tokens=options.max_sub_tokens,
             must_connect=self.access.needs_first_op,
         )
+
+    def _new_permissions(self) -> ClientPermissions:
+        return ClientPermissions()
 
     @property
     def account(self) -> Account | None:

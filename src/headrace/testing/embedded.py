@@ -183,15 +183,17 @@ class Server:
         if isinstance(jetstream, JetStreamOptions):
             raise TypeError("a configuration file has JetStream's options itself: give a directory, or True")
         overrides: dict[str, Any] = {"host": "127.0.0.1", "port": -1, **self._over_the_file(), **changes}
+        if jetstream is not False:
+            place = self._directory() if jetstream is True else str(jetstream)
+            overrides["jetstream_flags"] = {"enabled": True, "store_dir": place}
         found = load_options(str(config), overrides=overrides)
         if monitoring and found.http_port is None:
             overrides["http_port"] = -1
         for name in ("http_port", "https_port"):
             if getattr(found, name) is not None and name not in changes:
                 overrides[name] = -1
-        if jetstream is not False or (found.jetstream is not None and found.jetstream.store_dir is None):
-            place = self._directory() if isinstance(jetstream, bool) else str(jetstream)
-            overrides["jetstream_flags"] = {"enabled": True, "store_dir": place}
+        if found.jetstream is not None and found.jetstream.store_dir is None:
+            overrides["jetstream_flags"] = {"enabled": True, "store_dir": self._directory()}
         return checked(load_options(str(config), overrides=overrides))
 
     def _over_the_file(self) -> Mapping[str, object]:

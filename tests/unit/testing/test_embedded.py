@@ -489,3 +489,26 @@ def test_options_mean_what_they_mean_in_a_file() -> None:
         with connect(server.url) as client:
             client.publish("a", b"x" * 2_000_000)
             client.flush()
+
+
+def test_clients_over_mqtt_have_a_port_that_stays() -> None:
+    with Server(jetstream=True, mqtt=True, faults=True) as server:
+        url = server.mqtt_url
+        assert url == f"mqtt://127.0.0.1:{server.server.mqtt_port}"
+        server.kill()
+        server.restart()
+        assert server.mqtt_url == url
+
+
+def test_a_server_without_mqtt_says_how_to_have_it() -> None:
+    with Server() as server, pytest.raises(RuntimeError, match="pass mqtt=True, with jetstream=True"):
+        _ = server.mqtt_url
+    with pytest.raises(ConfigError, match="mqtt requires JetStream"):
+        Server(mqtt=True)
+
+
+def test_a_file_may_have_mqtt_and_leave_jetstream_to_the_test(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text('mqtt { host: "127.0.0.1", port: -1 }\n')
+    with Server(config=config, jetstream=True) as server:
+        assert server.mqtt_url.startswith("mqtt://127.0.0.1:")

@@ -19,6 +19,7 @@ from headrace.protocol.mqtt.reasons import Reason
 from headrace.protocol.nuid import new_nuid
 from headrace.server.log_text import quoted, shown
 from headrace.server.mqtt.ops import MqttOps
+from headrace.server.mqtt.permissions import MqttPermissions
 from headrace.server.mqtt.words import MqttWords
 from headrace.server.session import ClientSession
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.engine.client import ClientLink
     from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Will
+    from headrace.server.client_permissions import ClientPermissions
     from headrace.server.mqtt.access import MqttAccess
     from headrace.server.port import SessionHost
 
@@ -83,6 +85,9 @@ class MqttSession(ClientSession):
             max_subscriptions=options.max_subscriptions,
             max_subscription_tokens=options.max_sub_tokens,
         )
+
+    def _new_permissions(self) -> ClientPermissions:
+        return MqttPermissions(self)
 
     # -- for the hub ------------------------------------------------------------------------------
 
