@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.linked_account import LinkedAccount, LinkedHost
-from headrace.engine.mqtt import MqttLink, Publication
+from headrace.engine.mqtt import MqttLink
 from headrace.engine.service import ServiceLink
 from headrace.log.port import SyncPolicy
 from headrace.mqtt.hub import Accepted, MqttHub
@@ -259,7 +259,7 @@ class Device:
     def send(self, data: bytes) -> None:
         self.link.send(data)
 
-    def closed_by(self, reason: Reason, why: str) -> None:
+    def closed_by(self, reason: Reason, why: str, by: object = None) -> None:
         self.closed.append((reason, why))
         self.cut()
 
@@ -357,8 +357,4 @@ class Device:
             self.link.detach()
 
 
-def publication(topic: bytes, payload: bytes, flags: int, identifier: int = 0) -> Publication:
-    return Publication(flags, identifier, topic, topic.replace(b"/", b"."), b"", b"", payload)
-
-
-__all__ = ["Device", "LinkedMqtt", "Seen", "packet", "packets_of", "publication"]
+__all__ = ["Device", "LinkedMqtt", "Seen", "packet", "packets_of"]

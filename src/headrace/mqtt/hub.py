@@ -192,7 +192,7 @@ class MqttHub:
                 f'client ID "{client_id}" was taken over less than a second ago', Reason.QUOTA_EXCEEDED
             )
         async with self.turns.of(client_id):
-            await self._take_over(client_id, connect)
+            await self._take_over(client, connect)
             kept = self._kept.take(client_id)
             stored, is_present, has_same = await self._open(client_id, connect, kept)
             session = LiveSession(
@@ -235,8 +235,9 @@ class MqttHub:
         self.host.call_later(HOLD_SECONDS, partial(over.give, None))
         return over
 
-    async def _take_over(self, client_id: str, connect: Connect) -> None:
-        """Close the connection that has the session."""
+    async def _take_over(self, client: SessionClient, connect: Connect) -> None:
+        """Close the connection that has the session which a client wants."""
+        client_id = client.client_id
         old = self.sessions.get(client_id)
         if old is None:
             return
@@ -246,10 +247,7 @@ class MqttHub:
         if will is not None and (not will.properties.will_delay or connect.clean):
             watch(begin(self.wills.publish(will, old.client, old.stored.hash)), self.failed)
         kept = old.leave()
-        old.client.closed_by(
-            Reason.SESSION_TAKEN_OVER,
-            f'Replacing old client since both have the same client ID "{client_id}"',
-        )
+        old.client.closed_by(Reason.SESSION_TAKEN_OVER, "", client)
         await old.idle()
         if kept is not None:
             self._kept.keep(client_id, msgspec.structs.replace(kept, sequence=old.stored.sequence))

@@ -94,8 +94,8 @@ class SessionClient(Protocol):
     @property
     def user(self) -> str | None: ...
 
-    def closed_by(self, reason: Reason, why: str) -> None:
-        """End the connection. `why`: a line of the log, empty for none."""
+    def closed_by(self, reason: Reason, why: str, by: SessionClient | None = None) -> None:
+        """End the connection. `why`: a line of the log, empty for none. `by`: who has its session now."""
 
     def send(self, data: bytes) -> None: ...
 

@@ -28,7 +28,7 @@ from headrace.protocol.mqtt.properties import PacketKind
 from headrace.protocol.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
-    from headrace.engine.mqtt import Publication
+    from headrace.engine.mqtt import MqttPublication
     from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.requests import StoredMessage
     from headrace.mqtt.retained import RetainedMessages
@@ -56,7 +56,7 @@ class IncomingQos2:
 
     # -- PUBLISH ---------------------------------------------------------------------------------------
 
-    async def stage(self, publication: Publication, more: bytes) -> None:
+    async def stage(self, publication: MqttPublication, more: bytes) -> None:
         """Stage a message and answer PUBREC. `more`: whole header lines. Raises: RequestFailed for 3.1.1."""
         identifier = publication.identifier
         reason = Reason.SUCCESS
@@ -119,7 +119,7 @@ class IncomingQos2:
             )
 
 
-def staged_headers(publication: Publication, subject: bytes, more: bytes) -> bytes:
+def staged_headers(publication: MqttPublication, subject: bytes, more: bytes) -> bytes:
     """Return the header block of a staged message that goes to `subject`."""
     lines = [(QOS, b"2%x" % (publication.flags & 0xF)), (SUBJECT, subject)]
     if subject != publication.subject:

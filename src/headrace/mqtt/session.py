@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from headrace.engine.mqtt import Publication
+    from headrace.engine.mqtt import MqttPublication
     from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.requests import ConsumerAnswer
     from headrace.mqtt.retained import RetainedMessage, RetainedMessages
@@ -190,7 +190,7 @@ class LiveSession:
         else:
             self._owner.failed(error)
 
-    def retain(self, publication: Publication) -> None:
+    def retain(self, publication: MqttPublication) -> None:
         """Keep a message that was routed, or forget the one that is kept."""
         more = self._lines(publication)
         if publication.reply:
@@ -213,7 +213,7 @@ class LiveSession:
 
     # -- QoS 2 -----------------------------------------------------------------------------------------
 
-    def publication(self, publication: Publication) -> None:
+    def publication(self, publication: MqttPublication) -> None:
         """Take a PUBLISH of QoS 2."""
         watch(begin(self._incoming.stage(publication, self._lines(publication))), self._lost)
 
@@ -247,7 +247,7 @@ class LiveSession:
         """Take a message of QoS 2 whose identifier is to be stored before it is sent."""
         self._outgoing.staged(sid, identifier, name, sequence, subject, headers, payload)
 
-    def _lines(self, publication: Publication) -> bytes:
+    def _lines(self, publication: MqttPublication) -> bytes:
         """Return the header lines of a message's properties, with that which no local asks for."""
         record = self.stored.record
         if any(options & NO_LOCAL for options in record.opts.values()):

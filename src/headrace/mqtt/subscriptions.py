@@ -161,7 +161,7 @@ class SessionFilters:
         if not is_valid_subject(subject) or subject.startswith(INTERNAL):
             raise _Refused(Reason.TOPIC_FILTER_INVALID)
         if not self._client.may_subscribe(subject, group):
-            raise _Refused(Reason.NOT_AUTHORIZED)
+            raise _Refused(Reason.UNSPECIFIED_ERROR)  # all clients know it, while few take another one
         qos = options & QOS_MASK
         if self._account.settings.downgrades_qos2:
             qos = min(qos, 1)
@@ -219,17 +219,20 @@ class SessionFilters:
                 f"max_ack_pending of all subscriptions of the session would be over {MOST_PENDING}"
             )
         record.cons.update((sid.decode(), config) for sid, config in new)
+        asked: list[Awaited[Any]] = []
         try:
             if release is not None:
                 record.pubrel = release
                 self._outgoing.listen()
-                await self._account.requests.create_consumer(OUTGOING, release)
+                asked.append(begin(self._account.requests.create_consumer(OUTGOING, release)))
             self._follow(wanted)
-            for asked in [begin(self._create(wanted, config)) for _, config in new]:
-                await asked
-        except BaseException:
-            for sid, _ in new:
-                record.cons.pop(sid.decode(), None)
+            asked += [begin(self._create(wanted, config)) for _, config in new]
+            for made in asked:
+                await made
+        except RequestFailed:
+            if release is not None:
+                record.pubrel = None
+            await self._discard(wanted, [sid for sid, _ in new])
             raise
 
     async def _create(self, wanted: Filter, config: dict[str, Any]) -> None:
@@ -312,10 +315,14 @@ class SessionFilters:
         record.opts.pop(key, None)
 
     async def _unconsume(self, found: Filter) -> None:
-        """Delete the consumers of a filter; that one cannot be is said in the log."""
+        """Delete the consumers of a filter."""
+        await self._discard(found, [sid for sid, _ in found.subjects])
+
+    async def _discard(self, found: Filter, sids: list[bytes]) -> None:
+        """Delete the consumers of some of a filter's sids; that one cannot be is said in the log."""
         record = self._stored.record
         names = []
-        for sid, _ in found.subjects:
+        for sid in sids:
             follower = self._following.pop(sid, None)
             if follower is not None:
                 self._client.link.unsubscribe(follower)
@@ -329,7 +336,7 @@ class SessionFilters:
             else:
                 await delete_consumers(self._account.requests, MESSAGES, names)
         except RequestFailed as error:
-            self._account.log.error("MQTT: unable to delete a consumer: %s", str(error))
+            self._account.log.error("MQTT: unable to delete a consumer: %s", error)
 
     # -- a new connection ------------------------------------------------------------------------------
 
