@@ -180,3 +180,12 @@ def test_closed_mqtt_clients_are_shown_as_the_go_server_does(
     theirs, mine = (look(server) for server in servers)
 
     assert mine == theirs
+
+
+def test_connz_says_that_a_client_speaks_mqtt_5(servers: tuple[ServerProcess, ServerProcess]) -> None:
+    hello = text("MQTT") + b"\5\xc2\0\0\0" + text("five") + text("a") + text("a")
+    with socket.create_connection(("127.0.0.1", mqtt_port(servers[1])), PATIENCE) as client:
+        client.sendall(encoded(CONNECT, hello))
+        assert client.recv(1) == b"\x20"
+
+        assert [connection["version"] for connection in asked(servers[1], mqtt_client="five")] == ["5"]
