@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 
 _LONGEST_TIMER: Final = 86_400.0  # seconds; a loop's timers are not made for years
 _USER_EXPIRED: Final = "User Authentication Expired"
-_REFUSED_BY_ENGINE: Final = {
-    CloseReason.MAX_PAYLOAD_EXCEEDED: "maximum payload exceeded",
-    CloseReason.MAX_CONTROL_LINE_EXCEEDED: "maximum control line exceeded",
-}
-"""Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
 
 class ClientSession(ConnectionLog):
@@ -86,6 +81,12 @@ class ClientSession(ConnectionLog):
 
     words: ClassVar[ClientWords] = ClientWords()
     """The words to clients of this protocol."""
+
+    _refused_by_engine: ClassVar[Mapping[CloseReason, str]] = {
+        CloseReason.MAX_PAYLOAD_EXCEEDED: "maximum payload exceeded",
+        CloseReason.MAX_CONTROL_LINE_EXCEEDED: "maximum control line exceeded",
+    }
+    """Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
     _server: SessionHost
     address: str
@@ -357,8 +358,8 @@ class ClientSession(ConnectionLog):
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        if reason in _REFUSED_BY_ENGINE:
-            self.error(_REFUSED_BY_ENGINE[reason])
+        if reason in self._refused_by_engine:
+            self.error(self._refused_by_engine[reason])
         self.debug(f"Client connection closed: {reason.text}")
 
     # -- words ------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ class MqttOps(ClientOps):
             version=connect.version,
             client_hash=result.client_hash,
             store_reply=result.store_reply,
+            identifier_base=result.identifier_base,
             stages_qos2=result.stages_qos2,
             receive_maximum=connect.properties.receive_maximum or 65535,
             maximum_packet=connect.properties.maximum_packet_size or 0,

@@ -7,6 +7,7 @@ Source: OASIS MQTT 3.1.1 and 5.0; of 3.1.1 what nats-server 2.15.1 does.
 
 from __future__ import annotations
 
+import logging
 from time import monotonic_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,6 +25,8 @@ from headrace.server.mqtt.words import MqttWords
 from headrace.server.session import ClientSession
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.engine.client import ClientLink
     from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Will
@@ -60,6 +63,7 @@ class MqttSession(ClientSession):
     )
 
     words: ClassVar[MqttWords] = MqttWords()
+    _refused_by_engine: ClassVar[Mapping[CloseReason, str]] = {}  # its violations have lines of their own
 
     access: MqttAccess
     link: MqttLink
@@ -147,8 +151,13 @@ class MqttSession(ClientSession):
         self.link.send(data)
         self._server.ticks.wake()
 
-    def closed_by(self, reason: Reason, why: str) -> None:
-        """End the connection by the word of the hub. `why`: a line of the log, empty for none."""
+    def closed_by(self, reason: Reason, why: str, by: object = None) -> None:
+        """End the connection by the word of the hub. `why`: a line of the log, empty for none.
+
+        `by`: the client that has its session now.
+        """
+        if isinstance(by, MqttSession):
+            by.warn_of(self)
         if why:
             self.error(why)
         taken = reason == Reason.SESSION_TAKEN_OVER
@@ -163,6 +172,12 @@ class MqttSession(ClientSession):
         self._arm(
             self.access.auth_timeout if needed else limits.MQTT_CONNECT_TIMEOUT, self._authentication_due
         )
+
+    def warn_of(self, old: MqttSession) -> None:
+        """Log that this client takes the session of another one."""
+        name = quoted(old.label.removesuffix(" -"))
+        both = f"since both have the same client ID {quoted(self._client_id)}"
+        self._say(logging.WARNING, f"Replacing old client {name} {both}")
 
     def named(self, client_id: bytes) -> None:
         """Note the identifier that CONNECT has, or make one."""
@@ -189,6 +204,7 @@ class MqttSession(ClientSession):
         self.is_accepted = True
         self._keep_alive = keep_alive * _GRACE
         self._watch()
+        self.debug("Client connected")
 
     # -- liveness ---------------------------------------------------------------------------------
 
