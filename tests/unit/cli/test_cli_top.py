@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.cli.client.rows.top import SORT_KEYS
+from headrace.cli.client.server_asking import ReportColumn
 from headrace.cli.client.top_lines import TopView, connection_lines, head_lines
 from headrace.cli.client.top_looks import TopLook, as_document, look, ordered
 from headrace.cli.screen import clipped
@@ -181,3 +182,15 @@ def test_the_number_of_connections_is_the_view_s() -> None:
     assert len(connection_lines(found, TopView(count=1), 200)) == 2
     assert len(as_document(found, 1)["connections"]) == 1
     assert "1 of 2 connections" in "\n".join(head_lines(found, TopView(count=1)))
+
+
+def test_a_client_over_mqtt_is_called_by_its_identifier() -> None:
+    clients = [connection(1, mqtt_client="sensor-1"), connection(2, name="app")]
+    source = Source(VARZ=[dict(VARZ)], CONNZ=[{"connections": clients}])
+
+    heading, *lines = connection_lines(seen(source), TopView(), 200)
+    names = ReportColumn("Name", "name", instead="mqtt_client")
+
+    assert "Name" in heading
+    assert ["sensor-1" in lines[0], "app" in lines[1]] == [True, True]
+    assert [names.value(client) for client in (*clients, connection(3))] == ["sensor-1", "app", None]

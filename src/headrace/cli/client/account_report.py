@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NUMBER, _SIZE = ColumnKind.NUMBER, ColumnKind.SIZE
 _CONNECTIONS: Final = (
     ReportColumn("Server", "server"),
-    ReportColumn("Name", "name"),
+    ReportColumn("Name", "name", instead="mqtt_client"),
     ReportColumn("CID", "cid", _NUMBER),
     ReportColumn("User", "authorized_user"),
     ReportColumn("IP", "ip", is_optional=True, can_be_cut=False),

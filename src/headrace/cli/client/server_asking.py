@@ -113,7 +113,7 @@ class ReportColumn(Struct, frozen=True):
     """A column of a report: its heading, the key of its values with dots between names, and their kind.
 
     `is_optional`: it may be left out where a terminal is narrow, unless the table is ordered by it.
-    `can_be_cut`: a part of a value still says something.
+    `can_be_cut`: a part of a value still says something. `instead`: the key of the value where there is none.
     """
 
     heading: str
@@ -121,6 +121,7 @@ class ReportColumn(Struct, frozen=True):
     kind: ColumnKind = ColumnKind.TEXT
     is_optional: bool = False
     can_be_cut: bool = True
+    instead: str = ""
 
     def shown(self, sort: str) -> TextColumn:
         """Return the column of a table that is ordered by a key."""
@@ -130,6 +131,8 @@ class ReportColumn(Struct, frozen=True):
         found: Any = item
         for name in self.key.split("."):
             found = found.get(name) if isinstance(found, dict) else None
+        if not found and self.instead:
+            return item.get(self.instead, found)
         if self.kind is ColumnKind.TIME and isinstance(found, str):
             from headrace.protocol.rfc3339 import parse_time
 

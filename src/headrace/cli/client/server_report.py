@@ -62,7 +62,7 @@ _CONNECTIONS: Final = _Report(
     lambda answer: answer.data.get("connections") or (),
     (
         _SERVER,
-        ReportColumn("Name", "name"),
+        ReportColumn("Name", "name", instead="mqtt_client"),
         ReportColumn("CID", "cid", _NUMBER),
         ReportColumn("Account", "account", is_optional=True),
         ReportColumn("User", "authorized_user"),

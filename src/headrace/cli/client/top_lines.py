@@ -128,7 +128,7 @@ def _row(each: dict[str, Any], view: TopView, name_of: Callable[[str], str], has
     row: list[Any] = [
         f"{host}:{each.get('port', '')}",
         each.get("cid", 0),
-        each.get("name", ""),
+        each.get("name") or each.get("mqtt_client", ""),
         each.get("authorized_user", ""),
         each.get("subscriptions", 0),
         each.get("pending_bytes", 0),
