@@ -6,7 +6,8 @@
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
 --gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
 headers, with --log-reading: reads of single messages from files of records, with --api-requests: bodies of
-requests, with --ack: acknowledgements with lanes and without, with --load: what loads read.
+requests, with --ack: acknowledgements with lanes and without, with --load: what loads read, with --mqtt: the
+parser of MQTT and what its clients get.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -30,7 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 import atheris  # noqa: E402 - after the path, as everything below
 
 with atheris.instrument_imports(
-    include=["fuzz", "engine_peers", "headrace.protocol", "headrace.core.tracing"]
+    include=["fuzz", "engine_peers", "mqtt_peers", "headrace.protocol", "headrace.core.tracing"]
 ):
     from fuzz import (
         ack_target,
@@ -46,6 +47,8 @@ with atheris.instrument_imports(
         load_mutator,
         load_target,
         log_reading_target,
+        mqtt_mutator,
+        mqtt_target,
         publish_target,
         route_mutator,
         route_target,
@@ -67,6 +70,7 @@ TARGETS = {
     "publish": (s2_mutator.s2_mutate, publish_target.check),
     "load": (load_mutator.load_mutate, load_target.check),
     "log-reading": (s2_mutator.s2_mutate, log_reading_target.check),
+    "mqtt": (mqtt_mutator.mqtt_mutate, mqtt_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
     "trace": (trace_mutator.trace_mutate, trace_target.check),
 }

@@ -1,4 +1,4 @@
-"""MQTT clients without sockets, and a store that confirms and delivers as JetStream does, when a test says so."""
+"""MQTT clients without sockets, and a store that confirms and delivers as JetStream does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from engine_peers import Broker, Session
 
-from headrace.core.service import Delivery
+from headrace.core.service import Delivery, Taking
 from headrace.engine.mqtt import MqttLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.service import ServiceLink
@@ -94,7 +94,7 @@ def read_packets(data: bytes) -> list[Packet]:
 
 
 class MqttSession(Session):
-    """A session that accepts every CONNECT, with `accepts` as arguments, and ends a connection that breaks a rule."""
+    """A session that accepts every CONNECT, with what is in `accepts`, and ends a connection that breaks a rule."""
 
     link: Any
 
@@ -103,7 +103,9 @@ class MqttSession(Session):
         self.accepts: dict[str, Any] = {}
 
     def _packet(self, kind: int, _flags: int, body: bytes) -> None:
-        if kind == CONNECT_TYPE:
+        if kind == CONNECT_TYPE and body[LEVEL_AT : LEVEL_AT + 1] not in (b"\x04", b"\x05"):
+            self.link.doom(CloseReason.PROTOCOL_VIOLATION)
+        elif kind == CONNECT_TYPE:
             arguments = {"version": body[LEVEL_AT], "client_hash": b"ABCDEFGH", "store_reply": STORE_REPLY}
             self.link.accept_connect(**(arguments | self.accepts))
             self.link.send(b"\x20\x02\x00\x00")
@@ -148,7 +150,9 @@ class Client:
         self.link.subscribe(subject, subject, qos=qos, **more)
         return self
 
-    def follow(self, *, qos: int = 1, deliver: bytes = DELIVER, name: bytes = CONSUMER, **more: Any) -> Client:
+    def follow(
+        self, *, qos: int = 1, deliver: bytes = DELIVER, name: bytes = CONSUMER, **more: Any
+    ) -> Client:
         self.link.follow(deliver, name=name, qos=qos, **more)
         return self
 
@@ -162,7 +166,7 @@ class Client:
 
 
 class Store:
-    """What is published to `$MQTT.msgs.` and acknowledged; answers and deliveries go out with `broker.end_tick`."""
+    """What is published to `$MQTT.msgs.` and acknowledged; what it says goes out with `broker.end_tick`."""
 
     def __init__(self, broker: MqttBroker) -> None:
         self.stored: list[Delivery] = []
@@ -184,6 +188,9 @@ class Store:
 
     def failed(self, error: Exception) -> None:
         raise error
+
+    def take_trace(self, *_arguments: object) -> Taking:
+        return Taking.AS_A_CLIENT
 
     def wake(self) -> None:
         pass
@@ -216,7 +223,9 @@ class MqttBroker(Broker):
         self.clients: list[Client] = []
         self.store = Store(self)
 
-    def client(self, *, version: int = 4, connects: bool = True, accepts: dict[str, Any] | None = None, **limits: Any) -> Client:
+    def client(
+        self, *, version: int = 4, connects: bool = True, accepts: dict[str, Any] | None = None, **limits: Any
+    ) -> Client:
         """A client, whose CONNECT was accepted."""
         client = Client(self, {"max_payload": 1 << 20} | limits, accepts or {})
         self.clients.append(client)

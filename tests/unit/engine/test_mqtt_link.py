@@ -1,4 +1,4 @@
-"""What clients of MQTT send: framing, rules, publications of QoS 0 and 1, by the whole, byte by byte, and in pieces."""
+"""What clients of MQTT send: framing, rules, publications of QoS 0 and 1, whole and in pieces."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def whole() -> Iterator[MqttBroker]:
 # -- framing ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [PING, publish(b"a"), puback(1), DISCONNECT, b"GET / HTTP/1.1\r\n", b"\x00\x00", b"\xff\xff"])
+@pytest.mark.parametrize(
+    "data", [PING, publish(b"a"), puback(1), DISCONNECT, b"GET / HTTP/1.1\r\n", b"\x00\x00", b"\xff\xff"]
+)
 def test_the_first_packet_is_a_connect(broker: MqttBroker, data: bytes) -> None:
     client = broker.client(connects=False).send(data)
     assert len(client.violations) == 1
@@ -75,10 +77,15 @@ def test_packets_that_no_client_sends_end_the_connection(broker: MqttBroker, fir
 @pytest.mark.parametrize("first", [0x42, 0x52, 0x60, 0x62 | 1, 0x70 | 2, 0x80, 0xA0, 0xC1, 0xE1])
 def test_flags_are_those_of_their_packet(broker: MqttBroker, first: int) -> None:
     client = broker.client().send(bytes([first, 2, 0, 1]))
-    assert client.violations == [(f"invalid fixed header flags {first & 15:x} for packet type {first & 0xF0:x}", 0x81)]
+    assert client.violations == [
+        (f"invalid fixed header flags {first & 15:x} for packet type {first & 0xF0:x}", 0x81)
+    ]
 
 
-@pytest.mark.parametrize("data", [b"\xc0\x01x", b"\xe0\x01x", b"\x40\x01x", b"\x40\x03xyz", b"\x50\x00", b"\x62\x04xxxx", b"\x70\x03xxx"])
+@pytest.mark.parametrize(
+    "data",
+    [b"\xc0\x01x", b"\xe0\x01x", b"\x40\x01x", b"\x40\x03xyz", b"\x50\x00", b"\x62\x04xxxx", b"\x70\x03xxx"],
+)
 def test_lengths_are_those_of_their_packet(broker: MqttBroker, data: bytes) -> None:
     client = broker.client().send(data)
     assert [reason for _, reason in client.violations] == [0x81]
@@ -91,7 +98,14 @@ def test_a_length_has_four_bytes(broker: MqttBroker, size: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "kind"), [(b"\x50\x02\x00\x01", 5), (b"\x62\x02\x00\x01", 6), (b"\x70\x02\x00\x01", 7), (b"\x82\x01x", 8), (b"\xa2\x00", 10)]
+    ("data", "kind"),
+    [
+        (b"\x50\x02\x00\x01", 5),
+        (b"\x62\x02\x00\x01", 6),
+        (b"\x70\x02\x00\x01", 7),
+        (b"\x82\x01x", 8),
+        (b"\xa2\x00", 10),
+    ],
 )
 def test_rare_packets_go_to_the_session(broker: MqttBroker, data: bytes, kind: int) -> None:
     client = broker.client().send(data * 2)
@@ -173,7 +187,9 @@ def test_acknowledgements_come_in_the_order_of_publications(broker: MqttBroker) 
     assert client.said() == b"".join(puback(i) for i in (5, 1, 65535, 2))
 
 
-@pytest.mark.parametrize("answer", [b'{"error":{"code":503},"stream":"$MQTT_msgs","seq":0}', b"", b"nonsense"])
+@pytest.mark.parametrize(
+    "answer", [b'{"error":{"code":503},"stream":"$MQTT_msgs","seq":0}', b"", b"nonsense"]
+)
 def test_a_message_that_was_not_stored_is_the_sessions(broker: MqttBroker, answer: bytes) -> None:
     broker.store.answer = answer
     client = broker.client().send(publish(b"a", qos=1, identifier=7))
@@ -207,7 +223,9 @@ def test_a_message_of_qos_0_waits_behind_those_that_are_not_stored(broker: MqttB
 
 def test_a_message_of_qos_2_is_the_sessions(broker: MqttBroker) -> None:
     client = broker.client().send(publish(b"a.b/c", b"two", qos=2, identifier=9, retain=True, dup=True))
-    assert client.session.called("publication") == [(MqttPublication(13, 9, b"a.b/c", b"a//b.c", b"", b"", b"two"),)]
+    assert client.session.called("publication") == [
+        (MqttPublication(13, 9, b"a.b/c", b"a//b.c", b"", b"", b"two"),)
+    ]
     assert broker.store.stored == []
 
 
@@ -315,11 +333,15 @@ def test_subjects_of_the_cluster_are_nobodys(broker: MqttBroker, topic: bytes) -
 def test_a_mapped_message_is_stored_and_kept_as_what_it_was_mapped_to(broker: MqttBroker) -> None:
     broker.interest.mapper = lambda subject: (b"to.it", True) if subject == b"from" else None
     peer = broker.peer().send(b"SUB > 1\r\n")
-    client = broker.client().send(publish(b"from", qos=1, retain=True) + publish(b"other", qos=1, identifier=2))
+    client = broker.client().send(
+        publish(b"from", qos=1, retain=True) + publish(b"other", qos=1, identifier=2)
+    )
     broker.end_tick()
     assert [message.subject for message in broker.store.stored] == [b"$MQTT.msgs.to.it", b"$MQTT.msgs.other"]
     assert client.session.called("retain")[0][0][2:4] == (b"to/it", b"to.it")
-    assert [line.split()[1] for line in peer.received().splitlines() if line.startswith(b"MSG")].count(b"to.it") == 1
+    assert [line.split()[1] for line in peer.received().splitlines() if line.startswith(b"MSG")].count(
+        b"to.it"
+    ) == 1
 
 
 # -- MQTT 5 -------------------------------------------------------------------------------------------
@@ -336,7 +358,15 @@ def test_properties_are_header_lines(broker: MqttBroker) -> None:
 def test_a_response_topic_is_a_reply_subject(broker: MqttBroker) -> None:
     peer = broker.peer(QUIET_WITH_HEADERS).send(b"SUB a 1\r\n")
     client = broker.client(version=5)
-    client.send(publish(b"a", b"hi", qos=1, identifier=4, properties=b"\x08" + text(b"re/x") + b"&" + text(b"k") + text(b"v")))
+    client.send(
+        publish(
+            b"a",
+            b"hi",
+            qos=1,
+            identifier=4,
+            properties=b"\x08" + text(b"re/x") + b"&" + text(b"k") + text(b"v"),
+        )
+    )
     head = b"NATS/1.0\r\nNmqtt-Pub:1\r\nk: v\r\n\r\n"
     assert peer.received() == b"HMSG a 1 re.x %d %d\r\n%bhi\r\n" % (len(head), len(head) + 2, head)
     broker.end_tick()
@@ -362,8 +392,13 @@ def test_a_reserved_response_topic_is_refused(broker: MqttBroker) -> None:
 def test_an_alias_stands_for_its_topic(broker: MqttBroker) -> None:
     peer = broker.peer().send(b"SUB > 1\r\n")
     client = broker.client(version=5, accepts={"topic_alias_maximum": 2})
-    client.send(publish(b"a/b", b"1", properties=b"\x23\x00\x02") + publish(b"", b"2", properties=b"\x23\x00\x02"))
-    client.send(publish(b"c", b"3", properties=b"\x23\x00\x02") + publish(b"", b"4", qos=2, properties=b"\x23\x00\x02"))
+    client.send(
+        publish(b"a/b", b"1", properties=b"\x23\x00\x02") + publish(b"", b"2", properties=b"\x23\x00\x02")
+    )
+    client.send(
+        publish(b"c", b"3", properties=b"\x23\x00\x02")
+        + publish(b"", b"4", qos=2, properties=b"\x23\x00\x02")
+    )
     assert peer.received() == b"MSG a.b 1 1\r\n1\r\nMSG a.b 1 1\r\n2\r\nMSG c 1 1\r\n3\r\n"
     assert client.session.called("publication")[0][0].topic == b"c"
 
@@ -396,14 +431,22 @@ def test_headers_count_towards_the_largest_payload(broker: MqttBroker) -> None:
     assert [reason for _, reason in client.violations] == [0x95]
 
 
-@pytest.mark.parametrize("data", [b"\x40\x03\x00\x01\x10", b"\x40\x04\x00\x01\x00\x00", b"\x40\x09\x00\x01\x80\x05\x1f\x00\x02no"])
+@pytest.mark.parametrize(
+    "data", [b"\x40\x03\x00\x01\x10", b"\x40\x04\x00\x01\x00\x00", b"\x40\x09\x00\x01\x80\x05\x1f\x00\x02no"]
+)
 def test_a_puback_of_mqtt_5_may_have_more(broker: MqttBroker, data: bytes) -> None:
     client = broker.client(version=5).send(data + PING)
     assert client.said() == PONG
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x40\x04\x00\x01\x00\x01", b"\x40\x07\x00\x01\x00\x03\x1f\x00\x05", b"\x40\x06\x00\x01\x00\x02\x01\x01", b"\x40\x02\x00\x00"]
+    "data",
+    [
+        b"\x40\x04\x00\x01\x00\x01",
+        b"\x40\x07\x00\x01\x00\x03\x1f\x00\x05",
+        b"\x40\x06\x00\x01\x00\x02\x01\x01",
+        b"\x40\x02\x00\x00",
+    ],
 )
 def test_a_puback_that_is_wrong(broker: MqttBroker, data: bytes) -> None:
     assert len(broker.client(version=5).send(data).violations) == 1
@@ -426,7 +469,9 @@ def test_the_session_publishes_as_the_client(whole: MqttBroker) -> None:
     assert client.link.route(b"a.b", HEAD_1, b"hi", reply=b"re") == b"a.b"
     assert client.link.route(b"no", b"", b"hi") is None
     client.link.publish_internal(b"$MQTT.x", b"", b"inside", reply=b"back")
-    assert peer.received() == b"HMSG a.b 1 re 25 27\r\n" + HEAD_1 + b"hi\r\nMSG $MQTT.x 1 back 6\r\ninside\r\n"
+    assert (
+        peer.received() == b"HMSG a.b 1 re 25 27\r\n" + HEAD_1 + b"hi\r\nMSG $MQTT.x 1 back 6\r\ninside\r\n"
+    )
     assert client.session.called("publish_refused") == [(b"no",)]
 
 

@@ -35,19 +35,18 @@ def ticks(broker: MqttBroker, count: int = 3) -> None:
         broker.end_tick()
 
 
-def nats(broker: MqttBroker, subject: bytes, payload: bytes = b"x", *, headers: bytes = b"", reply: bytes = b"") -> None:
+def nats(
+    broker: MqttBroker, subject: bytes, payload: bytes = b"x", *, headers: bytes = b"", reply: bytes = b""
+) -> None:
     """Publishes as a client of NATS."""
     words = b" ".join([subject, reply] if reply else [subject])
     size = len(headers) + len(payload)
-    if headers:
-        line = b"HPUB %b %d %d\r\n" % (words, len(headers), size)
-    else:
-        line = b"PUB %b %d\r\n" % (words, size)
+    line = b"HPUB %b %d %d\r\n" % (words, len(headers), size) if headers else b"PUB %b %d\r\n" % (words, size)
     broker.peer(QUIET_WITH_HEADERS).send(line + headers + payload + b"\r\n")
 
 
 def ids(client: Client) -> list[tuple[int, int]]:
-    """The flags and the identifiers of the PUBLISH packets that a client was written, all to the topic `a`."""
+    """The flags and identifiers of the PUBLISH packets that a client was written, all to the topic `a`."""
     return [(packet.flags, int.from_bytes(packet.body[3:5], "big")) for packet in client.packets()]
 
 
@@ -74,8 +73,13 @@ def test_each_subscription_gets_a_copy_and_the_same_sid_is_the_same_one(broker: 
     assert client.said() == publish(b"a/b")
 
 
-@pytest.mark.parametrize(("quality", "asked", "comes"), [(0, 0, True), (1, 0, True), (2, 0, True), (0, 1, True), (1, 1, False), (2, 2, False)])
-def test_a_filter_of_a_qos_leaves_stored_messages_to_its_consumer(broker: MqttBroker, quality: int, asked: int, comes: bool) -> None:
+@pytest.mark.parametrize(
+    ("quality", "asked", "comes"),
+    [(0, 0, True), (1, 0, True), (2, 0, True), (0, 1, True), (1, 1, False), (2, 2, False)],
+)
+def test_a_filter_of_a_qos_leaves_stored_messages_to_its_consumer(
+    broker: MqttBroker, quality: int, asked: int, comes: bool
+) -> None:
     client = broker.client().subscribe(b"a", qos=asked)
     nats(broker, b"a", headers=b"NATS/1.0\r\nNmqtt-Pub:%d\r\n\r\n" % quality)
     assert client.said() == (publish(b"a") if comes else b"")
@@ -119,7 +123,9 @@ def test_what_a_permission_keeps_from_a_client(broker: MqttBroker) -> None:
 
 
 def test_a_connection_has_no_more_subscriptions_than_it_may(broker: MqttBroker) -> None:
-    client = broker.client(max_subscriptions=1, max_subscription_tokens=2).subscribe(b"a").subscribe(b"a", qos=1)
+    client = (
+        broker.client(max_subscriptions=1, max_subscription_tokens=2).subscribe(b"a").subscribe(b"a", qos=1)
+    )
     with pytest.raises(ValueError, match="maximum subscriptions"):
         client.subscribe(b"b")
     with pytest.raises(ValueError, match="tokens"):
@@ -160,7 +166,9 @@ def test_a_topic_that_no_packet_can_have_is_left_out(broker: MqttBroker) -> None
 
 
 @pytest.mark.parametrize(("quality", "asked", "sent"), [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 2)])
-def test_a_stored_message_comes_with_the_lower_qos(broker: MqttBroker, quality: int, asked: int, sent: int) -> None:
+def test_a_stored_message_comes_with_the_lower_qos(
+    broker: MqttBroker, quality: int, asked: int, sent: int
+) -> None:
     client = broker.client().follow(qos=asked)
     ack = broker.store.send(b"a.b", sequence=7, quality=quality)
     ticks(broker)
@@ -295,7 +303,9 @@ def test_a_message_that_the_client_is_not_to_get_is_acknowledged_for_it(broker: 
         broker.store.send(b"a", sequence=2, lines=b"Nmqtt-Client: ABCDEFGH\r\n"),
         broker.store.send(b"no", sequence=3),
         broker.store.send(b"a", b"x" * 50, sequence=4),
-        broker.store.send(b"a", sequence=5, lines=b"Nmqtt-Expires-At: %d\r\n" % (time.time_ns() // 1_000_000 - 1)),
+        broker.store.send(
+            b"a", sequence=5, lines=b"Nmqtt-Expires-At: %d\r\n" % (time.time_ns() // 1_000_000 - 1)
+        ),
     ]
     last = broker.store.send(b"a", sequence=6, lines=b"Nmqtt-Client: 12345678\r\n")
     ticks(broker)
@@ -374,7 +384,9 @@ def test_the_session_hears_what_it_listens_to(broker: MqttBroker) -> None:
     nats(broker, b"$MQTT.deliver.x", b"hi", headers=b"NATS/1.0\r\nA: 1\r\n\r\n", reply=b"re")
     assert client.session.called("heard") == []
     ticks(broker)
-    assert client.session.called("heard") == [(sid, b"$MQTT.deliver.x", b"re", b"NATS/1.0\r\nA: 1\r\n\r\n", b"hi")]
+    assert client.session.called("heard") == [
+        (sid, b"$MQTT.deliver.x", b"re", b"NATS/1.0\r\nA: 1\r\n\r\n", b"hi")
+    ]
     assert client.link.counters[2:4] == (0, 0)
     assert client.said() == b""
 
@@ -406,7 +418,12 @@ def test_nothing_is_heard_after_the_end(broker: MqttBroker) -> None:
 def test_a_message_without_a_consumer(broker: MqttBroker) -> None:
     client = broker.client()
     assert client.link.deliver(b"a", b"0", qos=0, retain=True) == 0
-    assert client.link.deliver(b"a", b"1", qos=1, retain=True, headers=b"NATS/1.0\r\nk: v\r\n\r\n", subscription=5) == 1
+    assert (
+        client.link.deliver(
+            b"a", b"1", qos=1, retain=True, headers=b"NATS/1.0\r\nk: v\r\n\r\n", subscription=5
+        )
+        == 1
+    )
     assert client.said() == publish(b"a", b"0", retain=True) + publish(b"a", b"1", qos=1, retain=True)
     assert client.link.in_flight() == []
     client.send(puback(1))
@@ -420,7 +437,12 @@ def test_a_message_without_a_consumer_has_properties_in_mqtt_5(broker: MqttBroke
     client = broker.client(version=5, accepts={"receive_maximum": 1, "maximum_packet": 60})
     lines = b"Nmqtt-RTopic:a\r\nNmqtt-RFlags:1\r\nk: 1%0D\r\nNmqtt-Reply: re.x\r\n"
     link = client.link
-    assert link.deliver(b"a", b"1", qos=1, retain=True, headers=b"NATS/1.0\r\n" + lines + b"\r\n", subscription=300) == 1
+    assert (
+        link.deliver(
+            b"a", b"1", qos=1, retain=True, headers=b"NATS/1.0\r\n" + lines + b"\r\n", subscription=300
+        )
+        == 1
+    )
     assert link.deliver(b"a", b"2", qos=1, retain=True) == 0  # it waits
     assert link.deliver(b"a", b"x" * 60, qos=0, retain=True) == 0  # it is too large
     expired = b"NATS/1.0\r\nNmqtt-RFlags:1\r\nNmqtt-Expires-At: 1\r\n\r\n"
@@ -487,7 +509,9 @@ def test_a_link_that_goes_leaves_nothing(broker: MqttBroker) -> None:
 def test_headers_are_properties(broker: MqttBroker) -> None:
     client = broker.client(version=5).subscribe(b"a", identifier=7)
     nats(broker, b"a", b"hi", headers=b"NATS/1.0\r\nContent-Type: x/y\r\nk: v\r\n\r\n", reply=b"_INBOX.x.y")
-    properties = b"\x03" + text(b"x/y") + b"&" + text(b"k") + text(b"v") + b"\x08" + text(b"_INBOX/x/y") + b"\x0b\x07"
+    properties = (
+        b"\x03" + text(b"x/y") + b"&" + text(b"k") + text(b"v") + b"\x08" + text(b"_INBOX/x/y") + b"\x0b\x07"
+    )
     assert client.said() == publish(b"a", b"hi", properties=properties)
 
 
@@ -575,7 +599,9 @@ def test_a_subscription_identifier_is_the_last_one(broker: MqttBroker) -> None:
     nats(broker, b"a")
     broker.store.send(b"a", sequence=1)
     ticks(broker)
-    assert client.said() == publish(b"a", properties=b"\x0b\xff\xff\xff\x7f") + publish(b"a", qos=1, properties=b"\x0b\x01")
+    assert client.said() == publish(b"a", properties=b"\x0b\xff\xff\xff\x7f") + publish(
+        b"a", qos=1, properties=b"\x0b\x01"
+    )
     client.subscribe(b"a").follow()
     nats(broker, b"a")
     broker.store.send(b"a", sequence=2)
@@ -588,4 +614,7 @@ def test_a_client_of_mqtt_3_gets_no_properties(broker: MqttBroker) -> None:
     broker.client(version=5).send(publish(b"a", properties=b"\x03" + text(b"x/y")))
     broker.store.send(b"a", sequence=1, lines=b"k: v\r\n")
     ticks(broker)
-    assert read_packets(client.said()) == [Packet(3, 0, text(b"a") + b"x"), Packet(3, 2, text(b"a") + b"\0\1x")]
+    assert read_packets(client.said()) == [
+        Packet(3, 0, text(b"a") + b"x"),
+        Packet(3, 2, text(b"a") + b"\0\1x"),
+    ]

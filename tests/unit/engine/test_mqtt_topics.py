@@ -40,7 +40,16 @@ def test_a_topic_has_its_subject_and_comes_back(topic: str, subject: str) -> Non
 
 @pytest.mark.parametrize(
     ("subject", "topic"),
-    [("x.y", "x/y"), ("/.x", "/x"), ("x./", "x/"), ("x./.y", "x//y"), ("x//y", "x.y"), ("x/y", "xy"), ("x/", "x"), ("", "")],
+    [
+        ("x.y", "x/y"),
+        ("/.x", "/x"),
+        ("x./", "x/"),
+        ("x./.y", "x//y"),
+        ("x//y", "x.y"),
+        ("x/y", "xy"),
+        ("x/", "x"),
+        ("", ""),
+    ],
 )
 def test_a_subject_of_a_nats_client_has_a_topic(subject: str, topic: str) -> None:
     assert topic_of_subject(subject.encode()) == topic.encode()
@@ -123,9 +132,13 @@ def test_utf_8_is_what_python_says(data: bytes) -> None:
     try:
         subject_of_topic(data, is_filter=False)
     except ValueError as error:
-        assert not is_text or "wildcards" in str(error) or "not supported" in str(error)
+        said = str(error)
     else:
-        assert is_text
+        said = ""
+    if is_text:
+        assert not said or "wildcards" in said or "not supported" in said
+    else:
+        assert said
 
 
 def test_the_longest_topic_has_a_subject() -> None:
