@@ -4,6 +4,7 @@ proxies; side by side with the Go server.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import urllib.request
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clients.test_tokens import CALLOUT
+from clients.test_tokens import serve as serve_callout
 from harness.certificates import tls_config
 from harness.claims import ACCOUNT_KEY, ACCOUNT_LIMITS, account_token, user_token
 from harness.mqtt_servers import mqtt_port, started, websocket_port
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from clients.conftest import Clients
     from harness.certificates import Authority
     from harness.processes import Program, ServerProcess
 
@@ -139,6 +143,32 @@ def test_a_bearer_token_of_a_user_is_given_as_the_password(program: Program, tmp
         answers = [answer(port, connect_packet(user="any", password=token)) for token in given]
 
     assert answers == [ACCEPTED, REFUSED, REFUSED, ACCEPTED, REFUSED]
+
+
+async def test_a_callout_service_decides(program: Program, tmp_path: Path, connect: Clients) -> None:
+    accounts = CALLOUT.replace("T { users", "T { jetstream: enabled, users")
+    assert accounts != CALLOUT
+    with started(program, tmp_path, more=accounts) as server:
+        await serve_callout(await connect(server, user="service", password="s3rvice"))
+        port = mqtt_port(server)
+        answers = [
+            await asyncio.to_thread(answer, port, connect_packet(user=user, password=password))
+            for user, password in (("joe", "j0e"), ("joe", "no"), ("eve", "j0e"), ("local", "l0cal"))
+        ]
+
+    assert answers == [ACCEPTED, REFUSED, REFUSED, REFUSED]
+
+
+@pytest.mark.parametrize("program", HEADRACES, ids=str)
+def test_no_level_of_the_log_shows_a_secret(program: Program, tmp_path: Path) -> None:
+    users = "authorization { users: [ {user: a, password: s3cret} ] }\ndebug: true\ntrace: true"
+    with started(program, tmp_path, more=users) as server:
+        port = mqtt_port(server)
+        assert answer(port, connect_packet(user="a", password="s3cret")) == ACCEPTED
+        assert answer(port, connect_packet(user="a", password="wr0ng")) == REFUSED
+        server.wait_for_line("unable to connect: authentication error")
+    assert "username=a password=****" in server.log, "it is traced"
+    assert [word for word in ("s3cret", "wr0ng") if word in server.log] == []
 
 
 # -- TLS ------------------------------------------------------------------------------------------

@@ -36,6 +36,13 @@ from headrace.server.mqtt.greeting import (
     limited_expiry,
     session_expiry_of,
 )
+from headrace.server.mqtt.traces import (
+    acknowledgement_text,
+    connack_text,
+    connect_text,
+    subscribe_text,
+    unsubscribe_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +87,7 @@ class MqttOps(ClientOps):
             return
         session.began(connect)
         if session.link.traced:
-            self._trace_line("<<-", f"CONNECT clientID={session.client_id} version={connect.version}")
+            self._trace_line("<<-", connect_text(connect, session.client_id))
         self._judge(self._credentials(connect).completed(session.stand_ins))
 
     def _credentials(self, connect: Connect) -> ClientConnect:
@@ -145,6 +152,8 @@ class MqttOps(ClientOps):
                 max_payload=session.link.max_payload,
             )
         )
+        if session.link.traced:
+            self._trace_line("->>", connack_text(0, is_present=result.session_present))
         session.accepted(result.session, keep_alive_of(connect, options))
         self._server.events.connected(session)
         result.session.resume()
@@ -166,6 +175,8 @@ class MqttOps(ClientOps):
     def _subscribe(self, body: bytes) -> None:
         session = self.connection
         packet = read_subscribe(body, session.version)
+        if session.link.traced:
+            self._trace_line("<<-", subscribe_text(packet))
         session.wait()
         self._stored.subscribe(packet, partial(self._subscribed, packet))
 
@@ -173,6 +184,8 @@ class MqttOps(ClientOps):
         if not self._has_answer:
             return
         session = self.connection
+        if session.link.traced:
+            self._trace_line("->>", f"SUBACK pi={packet.identifier} rc={codes}")
         session.send(suback(session.version, packet.identifier, codes))
         self._stored.send_retained()
         session.go_on()
@@ -180,6 +193,8 @@ class MqttOps(ClientOps):
     def _unsubscribe(self, body: bytes) -> None:
         session = self.connection
         packet = read_unsubscribe(body, session.version)
+        if session.link.traced:
+            self._trace_line("<<-", unsubscribe_text(packet))
         session.wait()
         self._stored.unsubscribe(packet, partial(self._unsubscribed, packet))
 
@@ -187,6 +202,8 @@ class MqttOps(ClientOps):
         if not self._has_answer:
             return
         session = self.connection
+        if session.link.traced:
+            self._trace_line("->>", f"UNSUBACK pi={packet.identifier}")
         session.send(unsuback(session.version, packet.identifier, codes))
         session.go_on()
 
@@ -206,6 +223,8 @@ class MqttOps(ClientOps):
 
     def _acknowledged(self, kind: PacketKind, body: bytes) -> None:
         found = read_ack(kind, body, self.connection.version)
+        if self.connection.link.traced:
+            self._trace_line("<<-", acknowledgement_text(kind, found))
         stored = self._stored
         if kind is PacketKind.PUBREC:
             stored.pubrec(found)
@@ -219,6 +238,8 @@ class MqttOps(ClientOps):
         connect = session.connect
         assert connect is not None, "the engine takes nothing before CONNACK"
         packet = read_disconnect(body, session.version)
+        if session.link.traced:
+            self._trace_line("<<-", f"DISCONNECT rc={packet.reason}" if packet.reason else "DISCONNECT")
         expiry = packet.properties.session_expiry
         if expiry is not None:
             if expiry and not connect.properties.session_expiry:
