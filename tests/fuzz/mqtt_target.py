@@ -1,7 +1,7 @@
 """What a fuzz input of MQTT means, and what must hold whatever it is.
 
 An input is what three clients of MQTT, one that has not said CONNECT, and a client of NATS send, with
-commands between (`playing`). A store confirms what is published with QoS 1, and delivers it to whoever follows
+commands between (`playing`). A store confirms what is published with QoS 1, and delivers it to who follows
 it. Every outbox of a client of MQTT must read as packets.
 """
 

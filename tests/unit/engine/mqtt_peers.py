@@ -94,7 +94,7 @@ def read_packets(data: bytes) -> list[Packet]:
 
 
 class MqttSession(Session):
-    """A session that accepts every CONNECT, with what is in `accepts`, and ends a connection that breaks a rule."""
+    """A session that accepts every CONNECT, with what is in `accepts`, and ends it where a rule is broken."""
 
     link: Any
 
