@@ -61,6 +61,15 @@ def test_services_select_the_pod_of_the_server_and_no_other(tmp_path: Path) -> N
     assert stateful["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
 
 
+def test_ports_for_other_clients_are_those_of_services_and_pod(tmp_path: Path) -> None:
+    documents = rendered(tmp_path, service_ports_mqtt="1883")
+    (container,) = one(documents, "StatefulSet")["spec"]["template"]["spec"]["containers"]
+
+    assert {"name": "mqtt", "containerPort": 1883} in container["ports"]
+    for service in (each for each in documents if each["kind"] == "Service"):
+        assert "mqtt" in [port["targetPort"] for port in service["spec"]["ports"]]
+
+
 def test_the_pod_may_do_little(tmp_path: Path) -> None:
     pod = one(rendered(tmp_path), "StatefulSet")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
