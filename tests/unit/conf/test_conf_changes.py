@@ -145,6 +145,19 @@ def test_what_needs_a_restart_within_blocks(before: str, after: str, changes: di
     assert {change.path: change.needs_restart for change in differences(old, new)} == changes
 
 
+def test_secrets_of_the_mqtt_block_are_not_told() -> None:
+    texts = [
+        f"jetstream: true, mqtt {{ port: 1, authorization {{ {who} }} }}"
+        for who in ("token: one", "token: two")
+    ]
+    texts.append(texts[0].replace("token: one", "user: u, password: three"))
+
+    for text in texts[1:]:
+        lines = said(texts[0], text)
+        assert lines
+        assert not [word for word in ("one", "two", "three") if word in " ".join(lines)]
+
+
 def test_tls_of_websocket_changes_without_a_restart_where_it_was_and_stays() -> None:
     one, other = (TLSOptions("cert", "key", timeout=timeout) for timeout in (1.0, 2.0))
     without, old, new = (Options(websocket=WebSocketOptions(tls=tls)) for tls in (None, one, other))
