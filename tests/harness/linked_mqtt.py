@@ -127,6 +127,8 @@ class LinkedMqtt(LinkedAccount):
         super().__init__(directory, SyncPolicy.INTERVAL)
         self.settings = HubSettings(server_name="S1", **settings)
         self.devices: list[Device] = []
+        self.others: list[object] = []
+        """Links that nobody else holds."""
         self.begin()
 
     def begin(self) -> None:
@@ -298,6 +300,7 @@ class Device:
             0x82, b"\x00\x01" + properties + len(name).to_bytes(2, "big") + name + bytes([qos | options])
         )
         self.account.tick()
+        assert self.codes, [waiting.what for waiting in self.account.hub.requests._waiting.values()]
         return self.codes.pop(0)[0]
 
     def unsubscribe(self, topic_filter: str) -> int:
@@ -305,6 +308,7 @@ class Device:
         name = topic_filter.encode()
         self.feed(0xA2, b"\x00\x02" + properties + len(name).to_bytes(2, "big") + name)
         self.account.tick()
+        assert self.codes, [waiting.what for waiting in self.account.hub.requests._waiting.values()]
         return self.codes.pop(0)[0]
 
     def publish(

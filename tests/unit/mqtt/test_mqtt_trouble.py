@@ -1,4 +1,4 @@
-"""JetStream that refuses, does not answer or is gone: clients hear of it in bounded time, and nothing is left over."""
+"""JetStream that refuses, is silent or gone: clients hear of it in bounded time, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class Impostor:
     def __init__(self, account: LinkedMqtt, answers: dict[bytes, bytes]) -> None:
         account.host.link.detach()
         account.router.end_tick()
+        account.others.append(self)
         self.answers = answers
         self.asked: list[bytes] = []
         self.link = ServiceLink(account.router, self, Delivery)
