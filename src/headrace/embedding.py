@@ -91,6 +91,16 @@ class Server(inner.Server):
         self.services = tuple(services)
         self.account_services = hosted(self, accounts)
 
+    @property
+    def mqtt_port(self) -> int | None:
+        """The MQTT port that is bound; None: there is none."""
+        return self.listeners.mqtt_port
+
+    @property
+    def mqtt_url(self) -> str | None:
+        """The URL for an MQTT client on this machine; None: there is no such port."""
+        return self.listeners.mqtt_url
+
     async def _stop(self) -> None:
         try:
             await super()._stop()

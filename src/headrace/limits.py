@@ -92,8 +92,8 @@ MQTT_PACKET_OVERHEAD: Final = 64 << 10
 """Bytes that an MQTT packet may have beside a payload of max_payload; a larger one closes (0x95)."""
 
 MQTT_TCP_KEEP_ALIVE: Final = 15
-"""Seconds without a byte after which the system asks whether an MQTT client is there, and between questions; one
-that is not is closed. Keep alive 0 asks for nothing more."""
+"""Seconds without a byte after which the system asks whether an MQTT client is there, and between questions; a
+client that is not is closed. One whose keep alive is 0 is not asked otherwise."""
 
 CONSOLE_CONNECTIONS: Final = 32
 """Connections at a time that ask for files of the console; one more gets 503 and is closed."""

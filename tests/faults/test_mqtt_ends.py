@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.mqtt_stranger import ACCEPTED, Stranger, connect_packet
-from harness.mqtt_wire import PINGREQ, encoded
+from harness.mqtt_wire import PINGREQ, PUBLISH, SUBSCRIBE, encoded, text
 from harness.waiting import wait_until
 from headrace import limits
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
@@ -143,3 +143,24 @@ def test_a_server_that_stops_says_so_to_clients_of_5(open_port: Callable[..., Po
     port.served.embedded.call(port.served.server.stop)
 
     assert client.rest().hex() == "e0018b"
+
+
+def test_a_server_that_leaves_closes_its_clients_and_sends_their_wills(
+    open_port: Callable[..., Port],
+) -> None:
+    port = open_port(lame_duck_duration=0.2, lame_duck_grace_period=0.01)
+    heir = port.open(connect_packet("heir", version=5))
+    accepted = heir.take(2)
+    heir.take(accepted[1])
+    heir.send(encoded(SUBSCRIBE, b"\0\1\0" + text("gone/#") + b"\0"))
+    assert heir.take(6).hex() == "900400010000"
+    leaving = port.open(connect_packet("leaving", will=("gone/x", b"bye")))
+    assert leaving.take(4).hex() == ACCEPTED
+    embedded = port.served.embedded
+    embedded.call(lambda: embedded.server.clients.get(2).end(CloseReason.SERVER_SHUTDOWN))  # type: ignore[union-attr]
+
+    assert leaving.rest() == b""
+    assert heir.take(14) == encoded(PUBLISH, text("gone/x") + b"\0bye")
+    embedded.call(embedded.server.lame_duck)
+    assert heir.rest().hex() == "e0018b"
+    assert port.served.closed_reasons() == ["Server Shutdown", "Server Shutdown"]

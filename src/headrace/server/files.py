@@ -53,8 +53,8 @@ def ports_of(server: Server) -> dict[str, list[str]]:
         ports["cluster"] = [server.routes.url]
     if server.websocket_url:
         ports["websocket"] = [server.websocket_url]
-    if server.mqtt_url:
-        ports["mqtt"] = [server.mqtt_url]
+    if server.listeners.mqtt_url:
+        ports["mqtt"] = [server.listeners.mqtt_url]
     if server.leafs is not None and server.leafs.listener is not None:
         ports["leafnodes"] = [server.leafs.url]
     return ports

@@ -436,16 +436,6 @@ class Server:
         return self.listeners.websocket_url
 
     @property
-    def mqtt_port(self) -> int | None:
-        """The MQTT port that is bound; None: there is none."""
-        return self.listeners.mqtt_port
-
-    @property
-    def mqtt_url(self) -> str | None:
-        """The URL for an MQTT client on this machine; None: there is no such port."""
-        return self.listeners.mqtt_url
-
-    @property
     def host(self) -> str:
         """The address of the client port as it is configured, also a name."""
         return self.listeners.host

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         @property
         def awaits_clients(self) -> bool: ...
         @property
+        def mqtt_port(self) -> int | None: ...
+        @property
         def mqtt(self) -> _HasMqtt | None: ...
 
     class MonitoredServer(Protocol):
@@ -95,8 +97,6 @@ if TYPE_CHECKING:
         def port(self) -> int: ...
         @property
         def websocket_port(self) -> int | None: ...
-        @property
-        def mqtt_port(self) -> int | None: ...
         @property
         def monitor_port(self) -> int | None: ...
         @property
@@ -162,7 +162,7 @@ class ServerMonitor:
             tls_certificate_expires_ns=contexts.client.expires_ns,
             websocket_port=server.websocket_port or 0,
             websocket_certificate_expires_ns=contexts.websocket.expires_ns,
-            mqtt_port=server.mqtt_port or 0,
+            mqtt_port=server.listeners.mqtt_port or 0,
             mqtt_certificate_expires_ns=contexts.mqtt.expires_ns,
             mqtt=mqtt.snapshot() if mqtt is not None else None,
             memory_bytes=_resident_bytes(),
