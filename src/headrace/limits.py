@@ -82,6 +82,9 @@ MQTT_RECEIVE_MAXIMUM: Final = 1024
 MQTT_TOPIC_ALIASES: Final = 10
 """mqtt: topic aliases that a client of MQTT 5 may use; a higher one closes (0x94)."""
 
+MAX_MQTT_FILTERS: Final = 10_000
+"""Filters of one SUBSCRIBE or UNSUBSCRIBE, which are worked off at once; with more the connection is closed (0x97)."""
+
 MAX_MQTT_USER_PROPERTIES: Final = 1024
 """User properties that one MQTT packet may have beside PUBLISH; with more the connection is closed (0x97)."""
 
@@ -92,8 +95,8 @@ MQTT_PACKET_OVERHEAD: Final = 64 << 10
 """Bytes that an MQTT packet may have beside a payload of max_payload; a larger one closes (0x95)."""
 
 MQTT_TCP_KEEP_ALIVE: Final = 15
-"""Seconds without a byte after which the system asks whether an MQTT client is there, and between questions; a
-client that is not is closed. One whose keep alive is 0 is not asked otherwise."""
+"""Seconds without a byte after which the system asks whether an MQTT client is there, and between questions;
+a client that is not is closed. One whose keep alive is 0 is not asked otherwise."""
 
 CONSOLE_CONNECTIONS: Final = 32
 """Connections at a time that ask for files of the console; one more gets 503 and is closed."""

@@ -100,6 +100,12 @@ def test_the_upgrade_says_mqtt_whether_it_was_asked_for_or_not(users: ServerProc
             assert "sec-websocket-protocol: mqtt" in client.response.lower()
 
 
+def test_a_connect_over_websocket_may_have_a_large_will(users: ServerProcess) -> None:
+    packet = connect_packet("large", user="any", password="p", will=("t", bytes(65_535)))
+
+    assert answer_by_web(websocket_port(users), packet) == ACCEPTED
+
+
 @pytest.fixture(scope="module")
 def own(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server whose MQTT block has a user of its own."""

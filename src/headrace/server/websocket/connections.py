@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace import limits
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 class CarriedClient:
     """A client over WebSocket: a `headrace.server.websocket.transport.WebSocketConnection`."""
 
-    __slots__ = ("_server", "_session", "error", "take")
+    __slots__ = ("_server", "_session", "error", "most_unknown", "take")
 
-    def __init__(self, server: Runtime, session: ClientSession) -> None:
+    def __init__(self, server: Runtime, session: ClientSession, most_unknown: int) -> None:
         self._server = server
         self._session = session
+        self.most_unknown = most_unknown
         self.error = session.error
         self.take = session.take
 
@@ -51,6 +54,8 @@ class LeafNode:
     """A leaf node over WebSocket: a `headrace.server.websocket.transport.WebSocketConnection`."""
 
     __slots__ = ("_connection", "_server", "error")
+
+    most_unknown = limits.WEBSOCKET_BEFORE_CONNECT
 
     def __init__(self, server: Runtime, connection: PeerConnection[LeafSession]) -> None:
         self._server = server

@@ -251,7 +251,10 @@ class WebSocketListener(Acceptor):
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
         session.link.send(session.words.greeting(session))
-        self._carry(CarriedClient(server, session), transport, protocol, is_browser=upgrade.is_browser)
+        # A CONNECT of MQTT has a will, which may be as large as a message.
+        most = session.link.max_payload if upgrade.is_mqtt else 0
+        client = CarriedClient(server, session, max(most, limits.WEBSOCKET_BEFORE_CONNECT))
+        self._carry(client, transport, protocol, is_browser=upgrade.is_browser)
         if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)

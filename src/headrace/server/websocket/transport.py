@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from websockets.frames import Opcode
 from websockets.protocol import State
 
-from headrace import limits
 from headrace.engine.reasons import CloseReason
 from headrace.server.transport import AsyncioTransport
 
@@ -91,6 +90,10 @@ class WebSocketConnection(Protocol):
     def is_unknown(self) -> bool:
         """True until the other end has said who it is."""
 
+    @property
+    def most_unknown(self) -> int:
+        """Bytes that are read from the other end before it has."""
+
     def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
         """Bytes flow."""
 
@@ -161,7 +164,7 @@ class WebSocketTransport(AsyncioTransport):
     def _is_too_much(self, nbytes: int) -> bool:
         """True if a client has sent more than is read from one that has not said who it is."""
         self._unknown += nbytes
-        if self._unknown <= limits.WEBSOCKET_BEFORE_CONNECT:
+        if self._unknown <= self._connection.most_unknown:
             return False
         self._connection.error("too many bytes before authentication")
         self._link.doom(CloseReason.AUTHENTICATION_VIOLATION)
