@@ -83,7 +83,7 @@ MQTT_TOPIC_ALIASES: Final = 10
 """mqtt: topic aliases that a client of MQTT 5 may use; a higher one closes (0x94)."""
 
 MAX_MQTT_FILTERS: Final = 10_000
-"""Filters of one SUBSCRIBE or UNSUBSCRIBE, which are worked off at once; with more the connection is closed (0x97)."""
+"""Filters of one SUBSCRIBE or UNSUBSCRIBE, worked off at once; with more the connection is closed (0x97)."""
 
 MAX_MQTT_USER_PROPERTIES: Final = 1024
 """User properties that one MQTT packet may have beside PUBLISH; with more the connection is closed (0x97)."""

@@ -299,6 +299,20 @@ def test_a_malformed_subscribe(hexadecimal: str, version: int, text: str, reason
     assert (caught.value.text, caught.value.reason) == (text, reason)
 
 
+def test_filters_of_a_packet_are_bounded() -> None:
+    filters = [binary(b"%d" % number) for number in range(10_001)]
+
+    assert len(read_subscribe(b"\0\1" + b"\0".join(filters[:-1]) + b"\0", 4).filters) == 10_000
+    assert len(read_unsubscribe(b"\0\1" + b"".join(filters[:-1]), 4).filters) == 10_000
+    for read, body in (
+        (read_subscribe, b"\0".join(filters) + b"\0"),
+        (read_unsubscribe, b"".join(filters)),
+    ):
+        with pytest.raises(MqttError, match="more than 10000 topic filters in a packet") as caught:
+            read(b"\0\1" + body, 4)
+        assert caught.value.reason is Reason.QUOTA_EXCEEDED
+
+
 def test_no_local_is_refused_on_a_shared_subscription() -> None:
     body = b"\0\1\0" + binary(b"$share/g/t") + b"\4"
 

@@ -7,10 +7,11 @@ Source: OASIS MQTT 3.1.1 and 5.0, chapter 3; order of checks and texts of 3.1.1 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from headrace.limits import MAX_MQTT_FILTERS
 from headrace.protocol.go_json import quoted_bytes
 from headrace.protocol.mqtt.fields import FieldReader, binary, check_text, packet
 from headrace.protocol.mqtt.properties import (
@@ -23,6 +24,9 @@ from headrace.protocol.mqtt.properties import (
 from headrace.protocol.mqtt.reasons import MqttError, Reason, ReturnCode
 from headrace.protocol.mqtt.topics import check_client_id, check_topic, is_shared
 from headrace.structures import Discreet
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
 
 VERSION_3: Final = 4
 """The protocol level of 3.1.1."""
@@ -305,8 +309,9 @@ def read_subscribe(body: bytes, version: int) -> Subscribe:
     reader = FieldReader(body)
     identifier = _identifier(reader)
     properties = properties_of(PacketKind.SUBSCRIBE, reader) if version == VERSION_5 else NO_PROPERTIES
-    filters = []
+    filters: list[tuple[bytes, int]] = []
     while reader.left:
+        _check_count(filters)
         topic_filter = _filter(reader)
         options = reader.byte("QoS")
         if version == VERSION_5:
@@ -324,8 +329,9 @@ def read_unsubscribe(body: bytes, version: int) -> Unsubscribe:
     reader = FieldReader(body)
     identifier = _identifier(reader)
     properties = properties_of(PacketKind.UNSUBSCRIBE, reader) if version == VERSION_5 else NO_PROPERTIES
-    filters = []
+    filters: list[bytes] = []
     while reader.left:
+        _check_count(filters)
         filters.append(_filter(reader))
     if not filters:
         raise MqttError("unsubscribe protocol must contain at least 1 topic filter", Reason.PROTOCOL_ERROR)
@@ -344,6 +350,11 @@ def unsuback(version: int, identifier: int, codes: list[int], properties: Proper
     if version == VERSION_5:
         body += write_properties(properties) + bytes(codes)
     return packet(PacketKind.UNSUBACK, 0, body)
+
+
+def _check_count(filters: Sized) -> None:
+    if len(filters) >= MAX_MQTT_FILTERS:
+        raise MqttError(f"more than {MAX_MQTT_FILTERS} topic filters in a packet", Reason.QUOTA_EXCEEDED)
 
 
 def _filter(reader: FieldReader) -> bytes:
