@@ -8,6 +8,9 @@ from headrace.engine.jetstream cimport Publications
 from headrace.engine.lanes cimport HeldBytes, Lane, StreamCounts
 from headrace.engine.log_core cimport LogAppends
 
+cdef enum:
+    KNOWN_SUBJECTS = 256         # of which a lane remembers whether a consumer wants their messages
+
 cdef class PublishLane(Lane):
     cdef StreamCounts _stream
     cdef object _owner
@@ -41,7 +44,11 @@ cdef class PublishLane(Lane):
     cdef dict _failed
     cdef dict _consumers
     cdef dict _followers
+    cdef object _wants           # says of a subject whether a consumer wants its messages; None: all are kept
+    cdef list _subjects          # those it was asked about lately, by their hash
+    cdef bint[KNOWN_SUBJECTS] _wanted
 
+    cdef bint _is_wanted(self, const char *subject, size_t n) except -1
     cdef int _begin(self) except -1
     cdef bint _store(self) except -1
     cdef int _repeat(self, record_t *record, const char *subject, uint64_t sequence) except -1

@@ -44,4 +44,6 @@ class PublishLane(Lane):
         trims: bool,
         room: int,
         room_of_all: int,
+        wants: Callable[[bytes], bool] | None = None,
     ) -> None: ...
+    def forget_interest(self) -> None: ...

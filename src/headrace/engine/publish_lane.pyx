@@ -8,16 +8,18 @@ stands against goes back to the owner, which judges it as ever: nothing is refus
 """
 
 from cpython.dict cimport PyDict_Contains, PyDict_Size
+from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from headrace.engine.batches cimport Block, Outgoing, is_word, part_t, record_t
 from headrace.engine.ids cimport IdWindow
 from headrace.engine.jetstream cimport Publications, has_only_id, is_special, read_id
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, HeldBytes, Lane, StreamCounts
 from headrace.engine.log_core cimport LogAppends
+from headrace.engine.structs cimport hr_hash
 from headrace.errors import LogError
 
 cdef enum:
@@ -53,11 +55,14 @@ cdef class PublishLane(Lane):
         self._head = head
         self._tail = tail
         self._repeated = repeated
+        self._subjects = [None] * KNOWN_SUBJECTS
 
     def open(self, dict consumers not None, dict followers not None, HeldBytes held not None,
              HeldBytes held_by_all not None, *, uint64_t largest, bint answers, bint waits, marks, bint is_memory,
-             bint trims, int64_t room, int64_t room_of_all):
+             bint trims, int64_t room, int64_t room_of_all, wants=None):
         """Messages may be taken from now on, by these rules; again for others. See the fields for what they are."""
+        self._wants = wants
+        self.forget_interest()
         self._consumers = consumers
         self._followers = followers
         self._held = held
@@ -74,10 +79,28 @@ cdef class PublishLane(Lane):
         self._room_of_all = room_of_all
         self.is_open = True
 
+    def forget_interest(self):
+        """Has `wants` asked again about each subject: consumers have come, gone or changed."""
+        self._subjects = [None] * KNOWN_SUBJECTS
+
+    cdef bint _is_wanted(self, const char *subject, size_t n) except -1:
+        """True if a message must be kept: a consumer wants it, or messages stay anyway."""
+        cdef size_t place = hr_hash(subject, n, 0) % KNOWN_SUBJECTS
+        cdef PyObject *known = <PyObject *> PyList_GET_ITEM(self._subjects, place)
+        if known != <PyObject *> None and <size_t> PyBytes_GET_SIZE(<bytes> known) == n \
+                and memcmp(PyBytes_AS_STRING(<bytes> known), subject, n) == 0:
+            return self._wanted[place]
+        text = subject[:n]
+        self._wanted[place] = self._wants(text)
+        self._subjects[place] = text
+        return self._wanted[place]
+
     cdef int take(self, record_t *record, const char *subject, Block block) except -1:
         cdef part_t msg_id
         cdef uint64_t known
         if self.is_behind:
+            return NOT_MINE
+        if self._wants is not None and not self._is_wanted(subject, record.subject_len):
             return NOT_MINE
         if not is_special(record, subject, self._largest):
             if self._gathered is None:

@@ -257,6 +257,9 @@ class StreamView(Protocol):
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """A consumer needs these no more."""
 
+    def interest_changed(self) -> None:
+        """A consumer wants messages of other subjects than before."""
+
 
 class StreamPort(StreamView, Protocol):
     """A stream as its parts see it."""

@@ -47,6 +47,7 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     "silent": {"no_ack": True},
     "work": {"retention": "workqueue"},
     "wanted": {"retention": "interest"},
+    "picked": {"retention": "interest"},
     "again": {"republish": {"src": ">", "dest": "push.again.>"}},
     "turned": {"subject_transform": {"src": "turned.*", "dest": "turned.x.{{wildcard(1)}}"}},
     "mortal": {"allow_msg_ttl": True},
@@ -62,6 +63,9 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
         }
     },
 }  # fmt: skip
+
+INTERESTED: Final = {"wanted": {}, "picked": {"filter_subject": "picked.2"}}
+"""Streams that keep what consumers want, and what the first one wants."""
 
 SPECIAL: Final = (
     b"NATS/1.0\r\nNats-Expected-Last-Sequence: 3\r\n\r\n",
@@ -144,8 +148,9 @@ def _script(seed: int, policy: SyncPolicy, directory: Path) -> _Played:
     answers: list[Answer] = []
     for name in names:
         place.stream(name, subjects=[f"{name}.*"], **STREAMS[name])
-    if "wanted" in names:
-        place.consumer("wanted", "all")
+    for name, filters in INTERESTED.items():
+        if name in names:
+            place.consumer(name, "first", **filters)
     for tick in range(150):
         name = dice.choice(names)
         kind = dice.random()
@@ -167,13 +172,27 @@ def _script(seed: int, policy: SyncPolicy, directory: Path) -> _Played:
         elif kind < 0.92:
             config = {"durable_name": "c", "ack_policy": "explicit", "deliver_subject": "push.c"}
             consumer = {"stream_name": name, "config": config}
-            if STREAMS[name].get("retention") is None:
+            if name == "picked":
+                _change_interest(place, dice)
+            elif STREAMS[name].get("retention") is None:
                 place.put(f"$JS.API.CONSUMER.CREATE.{name}.c", str(consumer).replace("'", '"').encode())
         else:
             place.pass_time(dice.choice((0.1, 3, 9)))
         place.tick()
         answers += place.take()
     return _outcome(place, answers, directory)
+
+
+def _change_interest(place: LinkedAccount, dice: random.Random) -> None:
+    """Make, change or delete a consumer of a stream that keeps what its consumers want."""
+    if dice.random() < 0.3:
+        place.put("$JS.API.CONSUMER.DELETE.picked.c")
+        return
+    config = {"durable_name": "c", "ack_policy": "explicit", "filter_subject": f"picked.{dice.randrange(4)}"}
+    place.put(
+        "$JS.API.CONSUMER.DURABLE.CREATE.picked.c",
+        json.dumps({"stream_name": "picked", "config": config}).encode(),
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -292,6 +311,33 @@ def test_consumer_that_waits_gets_a_message_in_the_tick_it_came_in(tmp_path: Pat
     place.tick()
     payloads = {one.payload for one in place.take()}
     assert payloads == {b"hello", b'{"stream":"S","seq":1}'}
+    place.stop()
+
+
+def test_what_consumers_want_is_kept_without_a_turn_and_nothing_else(tmp_path: Path) -> None:
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
+    place.stream("S", subjects=["s.*"], retention="interest")
+    place.consumer("S", "one", filter_subject="s.1")
+    log = place.account.streams["S"].log
+
+    def published(*tokens: str) -> list[bytes]:
+        for token in tokens:
+            place.put(f"s.{token}", token.encode(), reply="_INBOX.ack")
+            place.tick()
+        return [message.payload for message in log.read_from(1, max_messages=100).messages]
+
+    turns = place.host.turns
+    assert published("1", "1", "1") == [b"1"] * 3
+    assert place.host.turns == turns
+    assert published("2", "1", "2") == [b"1"] * 4
+    place.consumer("S", "two", filter_subject="s.2")
+    assert published("2", "3") == [*[b"1"] * 4, b"2"]
+    place.consumer("S", "one", filter_subject="s.3")
+    assert published("1", "3")[-1] == b"3"
+    place.put("$JS.API.CONSUMER.DELETE.S.two", reply="_INBOX.deleted")
+    place.tick()
+    assert b"2" not in published("2")
+    assert place.take()[-1].payload == b'{"stream":"S","seq":11}'
     place.stop()
 
 

@@ -248,6 +248,7 @@ class Consumer:
         if subjects != self.filters:
             self.filters = subjects
             self.pending_counter.filter(subjects)
+            self.stream.interest_changed()
         if config.sourcing:  # whoever reads through it begins anew where it is safe
             self.reset()
         self.wake()

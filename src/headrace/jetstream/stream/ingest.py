@@ -118,7 +118,6 @@ class Ingest:
         if (
             bounds is None
             or stream.is_closed
-            or config.retention is RetentionPolicy.INTEREST  # filters of consumers decide what is kept
             or config.persist_mode is PersistMode.ASYNC
             or config.mirror is not None
             or stream.republisher is not None
@@ -138,7 +137,12 @@ class Ingest:
             trims=stream.may_trim or config.max_age > 0,
             room=room,
             room_of_all=room_of_all,
+            wants=stream.wants if config.retention is RetentionPolicy.INTEREST else None,
         )
+
+    def interest_changed(self) -> None:
+        """Note that consumers have come, gone, or want messages of other subjects."""
+        self._lane.forget_interest()
 
     def close(self) -> None:
         """The stream takes nothing any more."""
