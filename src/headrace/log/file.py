@@ -500,7 +500,7 @@ class FileLog:
         for place in range(0, len(wanted), PURGED_AT_ONCE):
             some = self._reader.these(wanted[place : place + PURGED_AT_ONCE])
             if some:
-                self._take_out(some, 0)
+                self._take_out(some, some[-1].sequence + 1 if self._ledger.is_front(some) else 0)
                 removed += len(some)
         self._clean_up()
         return removed
@@ -513,9 +513,11 @@ class FileLog:
             for outline in some:
                 add_to_ranges(ranges, outline.sequence, outline.sequence)
         self._write_removal(ranges, floor)
-        for outline in some:
-            ledger.forget(outline, is_first=False)
-        ledger.raise_floor(floor)
+        if floor:
+            ledger.forget_below(floor, some)
+        else:
+            for outline in some:
+                ledger.forget(outline, is_first=False)
         ledger.noted()
         self._settle()
 

@@ -33,7 +33,7 @@ from headrace.log.occupancy import Occupancy
 from headrace.log.port import PLAIN, Weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.engine.records import Scan
     from headrace.log.outline import Outline
@@ -95,6 +95,22 @@ class Ledger(LogCounts):
         else:
             self.removed.add(sequence, sequence)
             add_to_ranges(self.ranges, sequence, sequence)
+
+    def is_front(self, outlines: Sequence[Outline]) -> bool:
+        """True if live messages, ascending, are the first ones, with no sequence between them."""
+        first, last = outlines[0].sequence, outlines[-1].sequence
+        return first == self.floor and last - first + 1 == len(outlines)
+
+    def forget_below(self, floor: int, outlines: Sequence[Outline]) -> None:
+        """Take out the live messages below a floor, which are these; what is below is gone then."""
+        remove = self.table.remove
+        for outline in outlines:
+            remove(outline.subject, outline.sequence, outline.previous)
+        self.messages -= len(outlines)
+        self.bytes -= sum(outline.size for outline in outlines)
+        self.expiring -= sum(outline.expiry != 0 for outline in outlines)
+        self.occupancy.take_out_some(outlines)
+        self.raise_floor(floor)
 
     def forget_first(self, scan: Scan, base: int) -> None:
         """Take out what `Scan.drop` took from the front, in a segment."""

@@ -6,9 +6,18 @@ about a segment that is mostly dead (`compaction`). On the heap: some 200 bytes 
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from headrace.engine.log_core import LiveRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.log.outline import Outline
+
+_sequence: Final = attrgetter("sequence")
 
 
 class Occupancy:
@@ -39,6 +48,18 @@ class Occupancy:
     def take_out(self, sequence: int, size: int) -> None:
         """One that was counted is removed."""
         self._take(self._live[self._bases[bisect_right(self._bases, sequence) - 1]], 1, size)
+
+    def take_out_some(self, outlines: Sequence[Outline]) -> None:
+        """Note that messages, ascending, are removed; most are in one segment."""
+        at = 0
+        while at < len(outlines):
+            place = bisect_right(self._bases, outlines[at].sequence)
+            end = len(outlines)
+            if place < len(self._bases) and outlines[-1].sequence >= self._bases[place]:
+                end = bisect_left(outlines, self._bases[place], at, key=_sequence)
+            size = sum(outline.length for outline in outlines[at:end])
+            self._take(self._live[self._bases[place - 1]], end - at, size)
+            at = end
 
     def take_out_first(self, base: int, messages: int, size: int) -> None:
         """Note that the first messages of a segment are removed, with records of `size` bytes."""
