@@ -132,6 +132,8 @@ class Subscriber(Device):
         self.numbers: Counter[int] = Counter()
         self.held: set[int] = set()
         """Identifiers of messages that the server has not released yet."""
+        self.history: list[tuple[int, str, int, int]] = []
+        """What came: the number of the connection, the packet, its identifier, the number in it."""
 
     def begin(self, wire: MqttWire) -> None:
         if self.connections == 1:
@@ -140,15 +142,23 @@ class Subscriber(Device):
     def take(self, wire: MqttWire, packet: Packet) -> None:
         identifier = packet.identifier
         if packet.kind == PUBREL:
+            self.history.append((self.connections, "PUBREL", identifier, 0))
             self.held.discard(identifier)
             wire.acknowledge(PUBCOMP, identifier)
             return
         assert (packet.kind, packet.qos) == (PUBLISH, self.qos), packet
+        number = int(packet.payload)
+        self.history.append((self.connections, f"PUBLISH {packet.flags:x}", identifier, number))
         if identifier not in self.held:
-            self.numbers[int(packet.payload)] += 1
+            self.numbers[number] += 1
         if self.qos == 2:
             self.held.add(identifier)
         wire.acknowledge(PUBREC if self.qos == 2 else PUBACK, identifier)
+
+    def told_of(self, numbers: list[int]) -> list[tuple[int, str, int, int]]:
+        """Return the packets that had the identifiers of these numbers."""
+        concerned = {identifier for _, _, identifier, number in self.history if number in numbers}
+        return [each for each in self.history if each[2] in concerned]
 
 
 def start(folder: Path, port: int) -> ServerProcess:
@@ -220,7 +230,9 @@ def test_exactly_once_over_kills(tmp_path: Path) -> None:
         missing = [n for n in range(1, publisher.sent + 1) if not subscriber.numbers[n]]
         assert not missing, f"QoS {publisher.qos}: lost {missing[:20]} of {publisher.sent}"
     twice = [number for number, count in subscribers[1].numbers.items() if count > 1]
-    assert not twice, f"QoS 2: came again: {twice[:20]} of {publishers[1].sent}"
+    assert not twice, (
+        f"QoS 2: came again: {twice[:20]} of {publishers[1].sent}: {subscribers[1].told_of(twice)}"
+    )
     note("MQTT: kill -9", len(SEEDS))
     note("MQTT: messages of QoS 1 over kills", publishers[0].sent)
     note("MQTT: messages of QoS 2 over kills", publishers[1].sent)
