@@ -65,6 +65,7 @@ def test_a_client_of_3_1_1_hears_that_it_is_not_authorized_and_of_no_other_refus
 
     assert WORDS.farewell(stranger, "", CloseReason.AUTHENTICATION_VIOLATION).hex() == "20020005"
     assert WORDS.farewell(stranger, "", CloseReason.MAX_CONNECTIONS_EXCEEDED) == b""
+    assert WORDS.farewell(stranger, "", CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED) == b""
 
 
 def test_nothing_is_said_before_a_connect_and_after_a_disconnect() -> None:

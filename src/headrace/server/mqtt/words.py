@@ -47,11 +47,9 @@ _REFUSED: Final = frozenset(
         CloseReason.AUTHENTICATION_EXPIRED,
         CloseReason.PROXY_NOT_TRUSTED,
         CloseReason.PROXY_REQUIRED,
-        CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED,
-        CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED,
     )
 )
-"""Reasons that a CONNECT of 3.1.1 is answered for, always with the same code."""
+"""Reasons for which a CONNECT of 3.1.1 is answered: that the client is not authorized."""
 
 _REASONS: Final = {
     CloseReason.AUTHENTICATION_TIMEOUT: Reason.NOT_AUTHORIZED,
