@@ -140,17 +140,20 @@ def _headers(dice: random.Random) -> bytes:
     return dice.choice(SPECIAL)
 
 
+def _make_streams(place: LinkedAccount, names: list[str]) -> None:
+    for name in names:
+        place.stream(name, subjects=[f"{name}.*"], **STREAMS[name])
+        if name in INTERESTED:
+            place.consumer(name, "first", **INTERESTED[name])
+
+
 def _script(seed: int, policy: SyncPolicy, directory: Path) -> _Played:
     """Some 150 ticks of messages of one kind each, requests, restarts of consumers, and time that passes."""
     dice = random.Random(seed)
     names = dice.sample(sorted(STREAMS), 5)
     place = LinkedAccount(directory, policy)
     answers: list[Answer] = []
-    for name in names:
-        place.stream(name, subjects=[f"{name}.*"], **STREAMS[name])
-    for name, filters in INTERESTED.items():
-        if name in names:
-            place.consumer(name, "first", **filters)
+    _make_streams(place, names)
     for tick in range(150):
         name = dice.choice(names)
         kind = dice.random()
