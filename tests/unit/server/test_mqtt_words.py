@@ -112,6 +112,16 @@ def test_connack_of_5_says_what_the_server_has_decided_for_the_client() -> None:
     )
 
 
+def test_a_client_that_asks_for_it_is_told_of_a_topic_for_answers() -> None:
+    first, second = (told(connect(request_response_information=1)).response_information for _ in range(2))
+
+    assert first is not None
+    assert first.startswith(b"_INBOX/")
+    assert len(first) == len(b"_INBOX/") + 22
+    assert first != second
+    assert told(connect(request_response_information=0)).response_information is None
+
+
 @pytest.mark.parametrize(("asked", "settled"), [(0, 30), (10, 10), (30, 30), (31, 30)])
 def test_keep_alive_is_bounded_for_clients_of_5_alone(asked: int, settled: int) -> None:
     options = MqttOptions(max_keep_alive=30.0)

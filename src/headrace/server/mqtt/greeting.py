@@ -11,6 +11,7 @@ from headrace import limits
 from headrace.protocol.mqtt.packets import VERSION_5, connack
 from headrace.protocol.mqtt.properties import Properties
 from headrace.protocol.mqtt.reasons import Reason
+from headrace.protocol.nuid import new_nuid
 
 if TYPE_CHECKING:
     from headrace.conf.mqtt_options import MqttOptions
@@ -40,6 +41,10 @@ def session_expiry_of(connect: Connect, options: MqttOptions) -> int | None:
     return limited_expiry(connect.properties.session_expiry or 0, options)
 
 
+def _inbox() -> bytes:
+    return f"_INBOX/{new_nuid()}".encode()
+
+
 def connack_of(
     connect: Connect,
     options: MqttOptions,
@@ -47,9 +52,11 @@ def connack_of(
     client_id: str,
     is_present: bool,
     max_payload: int,
-    response_information: bytes | None = None,
 ) -> bytes:
-    """Return the CONNACK for a client that is let in."""
+    """Return the CONNACK for a client that is let in.
+
+    One that asks for it is told of a topic for answers: an inbox, which is a reply subject for clients of NATS.
+    """
     if connect.version != VERSION_5:
         return connack(connect.version, 0, is_present)
     asked = connect.properties
@@ -58,7 +65,7 @@ def connack_of(
         session_expiry=None if expiry == (asked.session_expiry or 0) else expiry,
         assigned_client_id=None if connect.client_id else client_id.encode(),
         server_keep_alive=None if keep_alive == connect.keep_alive else keep_alive,
-        response_information=response_information if asked.request_response_information else None,
+        response_information=_inbox() if asked.request_response_information else None,
         receive_maximum=options.receive_maximum,
         topic_alias_maximum=options.topic_alias_maximum,
         maximum_qos=1 if options.reject_qos2_publish else None,
