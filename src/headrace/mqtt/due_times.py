@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from headrace.core.service import Host, Timer
 
 _MS: Final = 1_000_000
+_MOST_OLD: Final = 64
+"""Entries of times that count no more, beside as many as there are others."""
 _LONGEST: Final = 3600.0
 """Seconds after which the clock is looked at again, in case it was set."""
 
@@ -32,6 +34,9 @@ class DueTimes:
         """Call `function` at `at_ms` (Unix time), in the place of what the key was set to before."""
         self._at[key] = (at_ms, function)
         heappush(self._order, (at_ms, key))
+        if len(self._order) > 2 * len(self._at) + _MOST_OLD:
+            self._order = [(at, each) for each, (at, _) in self._at.items()]
+            heapify(self._order)
         if self._timer is None or at_ms < self._timer_at:
             self._arm()
 

@@ -209,17 +209,10 @@ class MqttHub:
 
     async def _make_ready(self) -> None:
         """Make the streams, and know what is retained. Raises: RequestFailed."""
-        domain = f' in domain "{self.settings.domain}"' if self.settings.domain else ""
         await make_streams(
             self.requests,
             self.settings.replicas,
-            creating=partial(
-                self.log.info,
-                'Creating MQTT streams/consumers with replicas %d for account "%s"%s',
-                self.settings.replicas,
-                self.account,
-                domain,
-            ),
+            creating=self._creating,
             mismatch=partial(
                 self.log.warning,
                 "MQTT stream '%s' has %d replicas, not the number that is configured",
@@ -229,6 +222,16 @@ class MqttHub:
             await self.retained.follow()
             self._follows = True
             watch(begin(self._ends.sweep()), self.failed)
+
+    def _creating(self) -> None:
+        """A stream is not there: what was known of it counts no more."""
+        self._follows = False
+        self.log.info(
+            'Creating MQTT streams/consumers with replicas %d for account "%s"%s',
+            self.settings.replicas,
+            self.account,
+            f' in domain "{self.settings.domain}"' if self.settings.domain else "",
+        )
 
     def _hold(self) -> Awaited[None]:
         over: Awaited[None] = Awaited()

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-MOST_KEPT: Final = 1_000_000
+MOST_KEPT: Final = 200_000
 """Deliveries of all sessions that are kept; the windows of those that left first go when there are more."""
 
 

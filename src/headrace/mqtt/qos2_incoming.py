@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class IncomingQos2:
     """The messages of QoS 2 that one connection sends."""
 
+    __slots__ = ("_account", "_busy", "_client", "_has_ended", "_hash", "_retained")
+
     def __init__(
         self, account: HubPort, client: SessionClient, client_hash: str, retained: RetainedMessages
     ) -> None:

@@ -52,6 +52,25 @@ class OutgoingQos2:
     connection.
     """
 
+    __slots__ = (
+        "_account",
+        "_client",
+        "_completed",
+        "_direct",
+        "_has_ended",
+        "_hash",
+        "_is_storing",
+        "_lost",
+        "_received",
+        "_released",
+        "_releasing",
+        "_sent",
+        "_staged",
+        "_window_subject",
+        "expected",
+        "sid",
+    )
+
     def __init__(
         self,
         account: HubPort,

@@ -28,6 +28,7 @@ from headrace.mqtt.steps import Awaited, begin, watch
 from headrace.protocol.jetstream.acks import parse_ack
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.nuid import new_nuid
+from headrace.subjects.grammar import has_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +78,12 @@ class RetainedMessages:
     # -- following the stream --------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Follow the stream, and return when all that is in it has come. Raises: RequestFailed."""
+        """Follow the stream from its first message on; return when all that is in it has come.
+
+        Raises: RequestFailed.
+        """
         account = self._account
+        self._begin_anew()
         deliver = DELIVER_SUBJECT + new_nuid().encode()
         self.sid = account.host.subscribe(deliver)
         self._loaded = Awaited()
@@ -103,6 +108,16 @@ class RetainedMessages:
             return
         account.after(account.requests.timeout, self._loading_ends)
         await self._loaded
+
+    def _begin_anew(self) -> None:
+        """Forget everything: the stream is another one, or not known yet."""
+        if self.sid:
+            self._account.host.unsubscribe(self.sid)
+            self.sid = 0
+        self._messages.clear()
+        self._subjects.clear()
+        self._bodies.clear()
+        self._bytes = self._awaited = 0
 
     def _loading_ends(self) -> None:
         """Go on with what has come, late as the rest may be."""
@@ -171,9 +186,9 @@ class RetainedMessages:
         return None if found is None or not found.payload else (found.headers, found.payload)
 
     def _matching_subjects(self, pattern: bytes) -> list[bytes]:
-        if pattern in self._messages:
-            return [pattern]
-        return list(self._pages(pattern))
+        if has_wildcard(pattern):
+            return list(self._pages(pattern))
+        return [pattern] if pattern in self._messages else []
 
     def _pages(self, pattern: bytes) -> Iterator[bytes]:
         start = 0
@@ -206,12 +221,15 @@ class RetainedMessages:
 
     def _shrink(self) -> None:
         """Keep fewer payloads; one whose sequence is not known yet stays, since nobody could read it."""
-        for subject in list(self._bodies) if self._bytes > MOST_BYTES else ():
+        tries = len(self._bodies)
+        while self._bytes > MOST_BYTES and tries:
+            tries -= 1
+            subject = next(iter(self._bodies))
             message = self._messages[subject]
             if message.sequence:
                 self._forget_body(subject, message)
-            if self._bytes <= MOST_BYTES:
-                return
+            else:
+                self._bodies.move_to_end(subject)
 
     def _forget_body(self, subject: bytes, message: RetainedMessage) -> None:
         self._bytes -= self._bodies.pop(subject, 0)

@@ -50,6 +50,22 @@ class LiveSession:
     `will`: that of its CONNECT. `kept`: deliveries that an earlier connection to this server had under way.
     """
 
+    __slots__ = (
+        "_goes_on",
+        "_incoming",
+        "_is_present",
+        "_kept",
+        "_outgoing",
+        "_owner",
+        "_retained_for",
+        "_steps",
+        "_subscriptions",
+        "client",
+        "is_over",
+        "stored",
+        "will",
+    )
+
     def __init__(
         self,
         owner: SessionOwner,

@@ -104,6 +104,8 @@ def watch(outcome: Awaited[Any], failed: Callable[[Exception], None]) -> None:
 class InOrder:
     """Steps that are done one after another, in the order in which they were given."""
 
+    __slots__ = ("_failed", "_idle", "_is_busy", "_waiting")
+
     def __init__(self, failed: Callable[[Exception], None]) -> None:
         self._failed = failed
         self._waiting: deque[Callable[[], Coroutine[Awaited[Any], None, Any]]] = deque()

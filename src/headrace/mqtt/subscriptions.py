@@ -82,6 +82,8 @@ class Filter(Struct, frozen=True):
 class SessionFilters:
     """The filters of the session of one connection."""
 
+    __slots__ = ("_account", "_client", "_following", "_outgoing", "_sharing", "_stored")
+
     def __init__(
         self,
         account: HubPort,

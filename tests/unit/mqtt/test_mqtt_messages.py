@@ -335,3 +335,24 @@ def test_what_a_member_left_goes_to_another(account: LinkedMqtt) -> None:
 @pytest.mark.parametrize("topic_filter", ["$share//a", "$share/g", "$share/g/", "$share/a+b/c", "$share"])
 def test_groups_that_may_not_be(account: LinkedMqtt, topic_filter: str) -> None:
     assert connected(account, version=5).subscribe(topic_filter) == 0x8F
+
+
+def test_a_stream_that_was_deleted_is_made_and_followed_anew(account: LinkedMqtt) -> None:
+    device = connected(account)
+    device.publish("a", b"0", retain=True)
+    account.tick()
+    account.ask("STREAM.DELETE.$MQTT_rmsgs")
+    account.hub._ready = None  # as after a request that failed
+    device = connected(account, "d")
+    assert retained_of(device, "#") == []
+    account.put("$MQTT.rmsgs.b", b"x", headers=b"NATS/1.0\r\nNmqtt-RFlags: 1\r\n\r\n")
+    account.tick()
+    assert retained_of(device, "#") == [("b", b"x", 0)]
+
+
+def test_a_literal_wildcard_on_a_topic_hides_nothing(account: LinkedMqtt) -> None:
+    device = connected(account)
+    device.publish("*", b"star", retain=True)
+    device.publish("a", b"a", retain=True)
+    account.tick()
+    assert retained_of(device, "+") == [("*", b"star", 0), ("a", b"a", 0)]
