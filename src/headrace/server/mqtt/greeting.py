@@ -55,7 +55,7 @@ def connack_of(
 ) -> bytes:
     """Return the CONNACK for a client that is let in.
 
-    One that asks for it is told of a topic for answers: an inbox, which is a reply subject for clients of NATS.
+    One that asks for it is told of a topic for answers: an inbox, a reply subject for clients of NATS.
     """
     if connect.version != VERSION_5:
         return connack(connect.version, 0, is_present)

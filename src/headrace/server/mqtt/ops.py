@@ -141,6 +141,7 @@ class MqttOps(ClientOps):
             maximum_packet=connect.properties.maximum_packet_size or 0,
             topic_alias_maximum=options.topic_alias_maximum,
             topic_alias_maximum_out=connect.properties.topic_alias_maximum or 0,
+            receive_maximum_in=options.receive_maximum,
             rejects_qos2=options.reject_qos2_publish,
         )
         session.send(
