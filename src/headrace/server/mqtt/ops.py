@@ -47,7 +47,7 @@ from headrace.server.mqtt.traces import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.engine.mqtt import MqttPublication as Publication
+    from headrace.engine.mqtt import MqttPublication
     from headrace.mqtt.hub import Accepted
     from headrace.mqtt.session import LiveSession
     from headrace.protocol.mqtt.packets import Connect, Subscribe, Unsubscribe
@@ -257,13 +257,21 @@ class MqttOps(ClientOps):
 
     # -- publications -----------------------------------------------------------------------------
 
-    def publication(self, publication: Publication) -> None:
+    def publication(self, publication: MqttPublication) -> None:
         """Take a message of QoS 2."""
         self._stored.publication(publication)
 
-    def retain(self, publication: Publication) -> None:
+    def retain(self, publication: MqttPublication) -> None:
         """Keep a message that was routed already, or forget the one that is kept."""
         self._stored.retain(publication)
+
+    def spark(self, publication: MqttPublication) -> None:
+        """Hand over a message of Sparkplug that was routed already."""
+        self._stored.spark(publication)
+
+    def stamped(self, topic: bytes, payload: bytes) -> bytes:
+        """Return the payload of a death of Sparkplug as it is delivered now."""
+        return self._stored.stamped(topic, payload)
 
     def heard(self, sid: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Hand a message that the session listens for to it."""
