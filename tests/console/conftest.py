@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 CONFIG = """
 server_name: first
 websocket { listen: "127.0.0.1:-1", no_tls: true%s }
+mqtt { listen: "127.0.0.1:-1" }
 accounts {
     APP {
         jetstream: enabled

@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 from harness.browser import Console
 from harness.console_files import ConsoleFiles
 from harness.javascript import evaluate
+from harness.mqtt_servers import mqtt_port
+from harness.mqtt_wire import MqttWire
 from harness.processes import SIDES
 
 if TYPE_CHECKING:
@@ -82,6 +84,16 @@ def test_operator_closes_connections_each_named_before_and_can_take_it_back(seen
         two.take_rest()
     page.get_by_role("button", name="Closed", exact=True).click()
     expect(row(page, "kick-one")).to_contain_text("Kicked")
+
+
+def test_a_client_over_mqtt_is_called_by_its_identifier(seen: Seen) -> None:
+    with MqttWire(mqtt_port(seen.served.server), "sensor-7", user="app", password="app") as client:
+        client.subscribe("rooms/#", 1)
+        page = seen.console.open("#/connections", operator="sys")
+        row(page, "sensor-7").get_by_role("link", name="sensor-7").click()
+
+        expect(page.get_by_text("MQTT client")).to_be_visible()
+        expect(page.get_by_text("rooms.>", exact=True)).to_be_visible()
 
 
 def test_details_show_subscriptions_and_the_lame_duck_reaches_the_client(seen: Seen) -> None:

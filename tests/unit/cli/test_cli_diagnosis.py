@@ -56,6 +56,13 @@ def stream(config: dict[str, Any] | None = None, name: str = "S1", **fields: Any
     )
 
 
+def replace_name(evidence: Evidence, name: str) -> Evidence:
+    """The same evidence of one stream under another name."""
+    (account,) = evidence.servers[0].jsz["account_details"]
+    account["stream_detail"][0]["name"] = name
+    return evidence
+
+
 def consumer(config: dict[str, Any] | None = None, **fields: Any) -> Evidence:
     shown = {"name": "C", "config": config or {}, "ts": TOLD_NOW, "created": "2027-01-01T00:00:00Z", **fields}
     return stream({"max_age": 1}, consumer_detail=[shown])
@@ -266,6 +273,7 @@ EXAMPLES: dict[str, tuple[Sequence[Evidence], Sequence[Evidence]]] = {
             stream({"max_msgs": 1}),
             stream({"max_msgs_per_subject": 1}),
             stream({"name": "ORDERS", "sealed": True}),
+            replace_name(stream({"retention": "interest"}), "$MQTT_msgs"),
             varz(),
         ],
     ),

@@ -24,13 +24,19 @@ IDLE_NS: Final = 3_600_000_000_000
 STILL_NS: Final = 60_000_000_000
 """The time after which a source that says nothing is lost: 1 min."""
 
+_OF_MQTT: Final = "$MQTT_"
 _LIMITS: Final = ("max_msgs", "max_bytes", "max_age", "max_msgs_per_subject")
 
 
 def endless_streams(evidence: Evidence) -> Iterator[Symptom]:
-    """Streams that grow until the disk is full: without a limit that removes messages."""
+    """Streams that grow until the disk is full: without a limit that removes messages.
+
+    Those of MQTT have what sessions wait for, which is said of their consumers.
+    """
     for place, stream in _streams(evidence):
         config = stream.get("config") or {}
+        if str(stream.get("name", "")).startswith(_OF_MQTT):
+            continue
         if not config or config.get("sealed") or any(config.get(name, -1) > 0 for name in _LIMITS):
             continue
         state = stream.get("state") or {}

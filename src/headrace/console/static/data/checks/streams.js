@@ -16,6 +16,7 @@ const FULL = 0.9;
 const IDLE_MS = 3_600_000;
 /** A source that says nothing for so long is lost, ns. */
 const STILL_NS = 60e9;
+const OF_MQTT = "$MQTT_";
 const LIMITS = ["max_msgs", "max_bytes", "max_age", "max_msgs_per_subject"];
 
 /** @type {Check[]} */
@@ -66,6 +67,7 @@ function lostReplicas({ streams }) {
 function endless({ streams }) {
   return streams.flatMap((place) => {
     const { config, state } = place.stream;
+    if (place.stream.name.startsWith(OF_MQTT)) return []; // what sessions wait for, which is said of their consumers
     if (!config || config.sealed || LIMITS.some((name) => config[name] > 0)) return [];
     return [symptom(place, words.endless(count(state.messages), bytes(state.bytes)))];
   });
