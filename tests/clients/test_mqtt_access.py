@@ -100,6 +100,31 @@ def test_the_upgrade_says_mqtt_whether_it_was_asked_for_or_not(users: ServerProc
             assert "sec-websocket-protocol: mqtt" in client.response.lower()
 
 
+def end_by_web(server: ServerProcess, *packets: bytes) -> tuple[str, int | None]:
+    """The answers to these packets, and the code of the close frame."""
+    port = websocket_port(server)
+    with WebSocket(port, request(port, path="/mqtt")) as client:
+        for packet in packets:
+            client.send(packet)
+        answers, code = client.take_end()
+    return answers.hex(), code
+
+
+def test_disconnect_over_websocket_is_answered_by_a_close_frame(users: ServerProcess) -> None:
+    leaving = bytes.fromhex("e000")
+
+    assert end_by_web(users, connect_packet("leaves", user="any", password="p"), leaving) == (ACCEPTED, 1000)
+
+
+def test_refusals_over_websocket_are_told(users: ServerProcess, program: Program) -> None:
+    if not program.is_headrace:
+        pytest.skip("nats-server loses the last words now and then")
+    good = connect_packet("twice", user="any", password="p")
+
+    assert end_by_web(users, good, good) == (ACCEPTED, 1002)
+    assert end_by_web(users, connect_packet(user="nobody", password="p")) == (REFUSED, 1008)
+
+
 def test_a_connect_over_websocket_may_have_a_large_will(users: ServerProcess) -> None:
     packet = connect_packet("large", user="any", password="p", will=("t", bytes(65_535)))
 
