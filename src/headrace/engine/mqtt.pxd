@@ -29,4 +29,8 @@ cdef class MqttLink(MqttReceiver):
     cdef bint _is_storing        # it has subscribed to where publications of QoS 1 are confirmed
     cdef bint _rejects_qos2
     cdef uint32_t _alias_maximum
+    cdef uint32_t _receive_maximum_in
+    cdef uint32_t _begun_count
+    cdef uint8_t *_begun         # a bit for each identifier of a PUBLISH of QoS 2 that is not over; NULL: none was
     cdef list _aliases           # topics by alias
+    cpdef end_publication(self, uint16_t identifier)

@@ -26,12 +26,13 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from headrace.engine.link cimport doom, emit
-from headrace.engine.memory cimport buf_append, buf_reserve
+from headrace.engine.memory cimport buf_append, buf_reserve, give, take
 from headrace.engine.mqtt_headers cimport (
-    MALFORMED_PACKET, PACKET_TOO_LARGE, PROTOCOL_ERROR, QOS_NOT_SUPPORTED, REASON_STRING, TOPIC_ALIAS_INVALID,
+    MALFORMED_PACKET, PACKET_TOO_LARGE, PROTOCOL_ERROR, QOS_NOT_SUPPORTED, REASON_STRING, RECEIVE_MAXIMUM_EXCEEDED, TOPIC_ALIAS_INVALID,
     TOPIC_NAME_INVALID, USER_PROPERTY, add_header_lines, read_variable,
 )
-from headrace.engine.mqtt_receiver cimport KIND_STORED, MqttReceiver
+from headrace.engine.mqtt_filters cimport KIND_STORED
+from headrace.engine.mqtt_receiver cimport MqttReceiver
 from headrace.engine.mqtt_routing cimport (
     PLAIN_HEADERS, RAW_HEADERS, borrow_scratch, carry_publication, compose, composed_size, parts_t, publish_inside,
     return_scratch, route_inside,
@@ -63,6 +64,7 @@ cdef enum:
     DUP = 8
     BESIDE_PAYLOAD = 65536       # bytes that a packet may have beside the largest payload
     MOST_DIGITS = 5              # of an identifier
+    LARGEST_IDENTIFIER = 65535
     LEAST_STAGED = 42            # bytes of the headers that a PUBLISH of QoS 2 is stored with, but for its subject
 
 MqttPublication = namedtuple("MqttPublication", ["flags", "identifier", "topic", "subject", "headers", "reply", "payload"])
@@ -239,6 +241,27 @@ cdef object publication_of(publish_t *p, bytes topic, bytes subject):
                        part_at(p, p.reply_at, p.reply_len), p.payload[:p.payload_len])
 
 
+cdef bint may_begin(MqttLink link, uint16_t identifier) except -1:
+    """Counts a PUBLISH of QoS 2 until its PUBREL; True if its client may have so many unanswered."""
+    cdef uint8_t bit = <uint8_t> (1 << (identifier & 7))
+    if link._receive_maximum_in >= LARGEST_IDENTIFIER:
+        return True
+    if link._begun == NULL:
+        link._begun = <uint8_t *> take(LARGEST_IDENTIFIER // 8 + 1)
+        memset(link._begun, 0, LARGEST_IDENTIFIER // 8 + 1)
+    if not link._begun[identifier >> 3] & bit:
+        link._begun[identifier >> 3] |= bit
+        link._begun_count += 1
+    return is_answered_in_time(link, 0)
+
+
+cdef bint is_answered_in_time(MqttLink link, uint32_t more) except -1:
+    if link._begun_count + link.unconfirmed + more <= link._receive_maximum_in:
+        return True
+    violate(link, f"more than {link._receive_maximum_in} publications without an answer", RECEIVE_MAXIMUM_EXCEEDED)
+    return False
+
+
 cdef int publication(MqttLink link, int flags, const char *at, const char *end) except -1:
     """One PUBLISH."""
     cdef publish_t p
@@ -253,9 +276,9 @@ cdef int publication(MqttLink link, int flags, const char *at, const char *end) 
         if p.qos == 2:
             if link._rejects_qos2:
                 violate(link, "QoS 2 messages are rejected", QOS_NOT_SUPPORTED)
-            else:
+            elif may_begin(link, p.identifier):
                 link.session.publication(publication_of(&p, p.topic[:p.topic_len], part_at(&p, p.subject_at, p.subject_len)))
-        else:
+        elif p.qos == 0 or is_answered_in_time(link, 1):
             publish(link, &p)
     finally:
         return_scratch(link.c.router, &p.buffer)
@@ -471,6 +494,8 @@ cdef int take_packet(MqttLink link, int kind, int flags, const char *at, const c
     if kind == PINGREQ:
         emit(&link.c, b"\xd0\x00", 2)
         return 0
+    if kind == PUBREL and end - at >= 2:
+        link.end_publication(<uint16_t> (<uint8_t> at[0] << 8 | <uint8_t> at[1]))
     link.session.packet(kind, flags, at[:end - at])
     return 0
 
@@ -524,12 +549,12 @@ cdef class MqttLink(MqttReceiver):
     def accept_connect(self, *, int version, bytes client_hash not None, bytes store_reply not None,
                        uint32_t receive_maximum=65535, uint32_t maximum_packet=0, uint32_t topic_alias_maximum=0,
                        uint32_t topic_alias_maximum_out=0, bint rejects_qos2=False, bint stages_qos2=False,
-                       uint64_t identifier_base=0):
+                       uint64_t identifier_base=0, uint32_t receive_maximum_in=65535):
         """Takes packets of this version from now on.
 
         `store_reply`: a subject that JetStream's confirmations come to, but for its last token; `receive_maximum`,
-        `maximum_packet`, `topic_alias_maximum_out`: what the client takes (no alias is given to it);
-        `topic_alias_maximum`: what it may use; `identifier_base`: the sequence whose message has the identifier 1, 0:
+        `maximum_packet`, `topic_alias_maximum_out`: what the client takes; `topic_alias_maximum`, `receive_maximum_in`:
+        what it may use, and have unanswered; `identifier_base`: the sequence whose message has the identifier 1, 0:
         identifiers are counted.
         """
         if version not in (4, 5) or receive_maximum == 0:
@@ -543,7 +568,19 @@ cdef class MqttLink(MqttReceiver):
         self._rejects_qos2 = rejects_qos2
         self.stages_qos2 = stages_qos2
         self.identifier_base = identifier_base
+        self.terms.alias_maximum = topic_alias_maximum_out if version >= 5 else 0
+        self._receive_maximum_in = receive_maximum_in if version >= 5 else LARGEST_IDENTIFIER
         self._set_flag(LINK_MUST_CONNECT, False)
+
+    cpdef end_publication(self, uint16_t identifier):
+        """A PUBLISH of QoS 2 is over: its PUBREL has come, or its PUBREC said that it failed."""
+        cdef uint8_t bit = <uint8_t> (1 << (identifier & 7))
+        if self._begun != NULL and self._begun[identifier >> 3] & bit:
+            self._begun[identifier >> 3] ^= bit
+            self._begun_count -= 1
+
+    def __dealloc__(self):
+        give(self._begun)
 
     cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1:
         cdef char answer[4]

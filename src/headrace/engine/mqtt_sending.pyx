@@ -10,9 +10,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.clock cimport wall_ms
 from headrace.engine.link cimport make_room, mark_dirty
-from headrace.engine.memory cimport buf_free
+from headrace.engine.memory cimport buf_free, buf_reserve, give, take
 from headrace.engine.mqtt_headers cimport (
-    MESSAGE_EXPIRY, NO_QUALITY, RESPONSE_TOPIC, SUBSCRIPTION_IDENTIFIER, block_t, put_variable, quality_of, read_block,
+    MESSAGE_EXPIRY, NO_QUALITY, RESPONSE_TOPIC, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, block_t, put_variable, quality_of, read_block,
     variable_length,
 )
 from headrace.engine.mqtt_routing cimport PLAIN_HEADERS
@@ -26,6 +26,7 @@ cdef enum:
     CACHED_SUBJECT = 512
     CACHED_BLOCK = 1024
     CACHED_PROPERTIES = 2048
+    MOST_ALIASES = 16            # topics of one client that get an alias: each is compared with all
 
 
 # ---- topics and properties, once for all receivers of a message ---------------------------------
@@ -103,6 +104,8 @@ cdef void end_reading(reading_t *reading) noexcept:
         buf_free(&reading.response)
     if reading.properties.data != NULL:
         buf_free(&reading.properties)
+    if reading.identifiers.data != NULL:
+        buf_free(&reading.identifiers)
 
 
 cdef inline bint is_plain_block(msg_t *m) noexcept:
@@ -110,8 +113,20 @@ cdef inline bint is_plain_block(msg_t *m) noexcept:
     return m.header_len == 0 or m.header_len == PLAIN_HEADERS and memcmp(m.body, b"NATS/1.0\r\nNmqtt-Pub:", 20) == 0
 
 
-cdef int read_message(terms_t *terms, msg_t *m, reading_t *reading, sending_t *sending, uint32_t subscription,
-                      bint is_stored) except -1:
+cdef int identify_by(reading_t *reading, sending_t *sending, uint32_t subscription) except -1:
+    """Adds the identifier of a subscription, 0 for none; all that were added go with the message."""
+    cdef char *at
+    if subscription:
+        buf_reserve(&reading.identifiers, 5)
+        at = reading.identifiers.data + reading.identifiers.end
+        at[0] = SUBSCRIPTION_IDENTIFIER
+        reading.identifiers.end = put_variable(at + 1, subscription) - reading.identifiers.data
+    sending.identifiers = reading.identifiers.data
+    sending.identifiers_len = <uint32_t> reading.identifiers.end
+    return 0
+
+
+cdef int read_message(terms_t *terms, msg_t *m, reading_t *reading, sending_t *sending, bint is_stored) except -1:
     """Reads a message into one that is to be sent, but for what its delivery adds."""
     cdef const char *reply = m.reply
     cdef uint32_t reply_len = m.reply_len
@@ -120,7 +135,6 @@ cdef int read_message(terms_t *terms, msg_t *m, reading_t *reading, sending_t *s
     sending.topic = topic_at(&last_topic, reading.subject, reading.subject_len, &reading.topic, &sending.topic_len)
     sending.payload = m.body + m.header_len
     sending.payload_len = m.body_len - m.header_len
-    sending.subscription = subscription
     if is_plain_block(m):
         reading.block.quality = quality_of(m.body, m.header_len)
     elif terms.version >= 5 or is_stored:
@@ -141,13 +155,11 @@ cdef int read_message(terms_t *terms, msg_t *m, reading_t *reading, sending_t *s
 # ---- packets ------------------------------------------------------------------------------------
 
 cdef size_t properties_size(sending_t *sending) noexcept:
-    cdef size_t n = sending.properties_len
+    cdef size_t n = sending.properties_len + sending.identifiers_len
     if sending.expires_at:
         n += 5
     if sending.response_len:
         n += 3 + sending.response_len
-    if sending.subscription:
-        n += 1 + variable_length(sending.subscription)
     return n
 
 
@@ -173,10 +185,47 @@ cdef char *put_properties(char *at, sending_t *sending, size_t n, int64_t left) 
     if sending.response_len:
         at[0] = RESPONSE_TOPIC
         at = put_text(at + 1, sending.response, sending.response_len)
-    if sending.subscription:
-        at[0] = SUBSCRIPTION_IDENTIFIER
-        at = put_variable(at + 1, sending.subscription)
+    if sending.identifiers_len:
+        memcpy(at, sending.identifiers, sending.identifiers_len)
+        at += sending.identifiers_len
     return at
+
+
+cdef uint32_t find_alias(terms_t *terms, sending_t *sending) noexcept:
+    """The alias that a topic has; 0: it has none."""
+    cdef uint32_t i
+    for i in range(terms.aliases_count):
+        if terms.aliases[i].len == sending.topic_len and memcmp(terms.aliases[i].topic, sending.topic, sending.topic_len) == 0:
+            return i + 1
+    return 0
+
+
+cdef uint32_t give_alias(terms_t *terms, sending_t *sending) noexcept:
+    """Gives a topic an alias while there are some; 0: there are none."""
+    cdef alias_t *alias
+    if terms.aliases_count >= min(terms.alias_maximum, <uint32_t> MOST_ALIASES):
+        return 0
+    try:
+        if terms.aliases == NULL:
+            terms.aliases = <alias_t *> take(MOST_ALIASES * sizeof(alias_t))
+        alias = &terms.aliases[terms.aliases_count]
+        alias.topic = <char *> take(sending.topic_len)
+    except MemoryError:
+        return 0
+    memcpy(alias.topic, sending.topic, sending.topic_len)
+    alias.len = sending.topic_len
+    terms.aliases_count += 1
+    return terms.aliases_count
+
+
+cdef void release_terms(terms_t *terms) noexcept:
+    """Gives back what is known of topics."""
+    cdef uint32_t i
+    for i in range(terms.aliases_count):
+        give(terms.aliases[i].topic)
+    give(terms.aliases)
+    terms.aliases = NULL
+    terms.aliases_count = 0
 
 
 cdef sent_t judge_packet(terms_t *terms, sending_t *sending, size_t *body, size_t *properties, int64_t *left) noexcept:
@@ -206,29 +255,44 @@ cdef sent_t send_publish(link_t *l, terms_t *terms, sending_t *sending) noexcept
     """Puts a PUBLISH into the outbox."""
     cdef size_t body, properties, n
     cdef int64_t left
+    cdef uint32_t alias = 0, topic_len = sending.topic_len
     cdef char *at
-    cdef char *begin
     if judge_packet(terms, sending, &body, &properties, &left) != SENT:
         return SENT_DROPPED
-    n = 1 + variable_length(<uint32_t> body) + body
     if l.flags & LINK_CLOSING:
         return SENT_NOTHING
-    at = begin = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
+    if terms.alias_maximum:
+        alias = find_alias(terms, sending)
+        if alias:
+            topic_len = 0
+        elif not terms.maximum_packet or body + 10 < terms.maximum_packet:  # so much it may add
+            alias = give_alias(terms, sending)
+    if alias:
+        body -= sending.topic_len - topic_len + variable_length(<uint32_t> properties)
+        properties += 3
+        body += 3 + variable_length(<uint32_t> properties)
+    n = 1 + variable_length(<uint32_t> body) + body
+    at = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
     if at == NULL:
         return SENT_NOTHING
     at[0] = <char> (0x30 | sending.is_again << 3 | sending.qos << 1 | sending.is_retained)
     at = put_variable(at + 1, <uint32_t> body)
-    at = put_text(at, sending.topic, sending.topic_len)
+    at = put_text(at, sending.topic, topic_len)
     if sending.qos:
         at[0] = <char> (sending.identifier >> 8)
         at[1] = <char> (sending.identifier & 0xFF)
         at += 2
     if terms.version >= 5:
         at = put_properties(at, sending, properties, left)
+        if alias:
+            at[0] = TOPIC_ALIAS
+            at[1] = <char> (alias >> 8)
+            at[2] = <char> (alias & 0xFF)
+            at += 3
     if sending.payload_len:
         memcpy(at, sending.payload, sending.payload_len)
         at += sending.payload_len
-    HR_GUARD(<size_t> (at - begin) == n)
+    HR_GUARD(at == l.out.data + l.out.end + n)
     l.out.end += n
     HR_GUARD(l.out.end <= l.out.cap)
     mark_dirty(l)

@@ -17,12 +17,13 @@ cdef struct sending_t:
     const char *topic
     const char *properties       # but for those that follow
     const char *response         # the response topic
+    const char *identifiers      # of subscriptions, as properties
     const char *payload
     size_t properties_len
     size_t payload_len
     uint32_t topic_len
     uint32_t response_len        # 0: none
-    uint32_t subscription        # the subscription identifier; 0: none
+    uint32_t identifiers_len
     int64_t expires_at           # Unix ms; 0: never
     uint8_t qos
     bint is_again                # DUP

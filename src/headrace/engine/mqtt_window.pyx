@@ -231,7 +231,7 @@ cdef void remove_flight(window_t *w, flight_t *f) noexcept:
 
 
 cdef inline size_t size_of(sending_t *sending) noexcept:
-    return sending.topic_len + sending.properties_len + sending.response_len + sending.payload_len
+    return sending.topic_len + sending.properties_len + sending.response_len + sending.identifiers_len + sending.payload_len
 
 
 cdef int hold_flight(window_t *w, flight_t *f, sending_t *sending) except -1:
@@ -252,6 +252,10 @@ cdef int hold_flight(window_t *w, flight_t *f, sending_t *sending) except -1:
         memcpy(text, sending.response, sending.response_len)
     f.waiting.response = text
     text += sending.response_len
+    if sending.identifiers_len:
+        memcpy(text, sending.identifiers, sending.identifiers_len)
+    f.waiting.identifiers = text
+    text += sending.identifiers_len
     f.waiting.payload = text
     memcpy(text, sending.payload, sending.payload_len)
     f.state = FLIGHT_HELD

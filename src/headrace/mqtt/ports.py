@@ -42,6 +42,7 @@ class SessionLink(Protocol):
         options: int = 0,
         identifier: int = 0,
         hides_dollar: bool = False,
+        sid: bytes = b"",
     ) -> bytes: ...
 
     def hear(self, subject: bytes) -> bytes: ...
@@ -76,6 +77,8 @@ class SessionLink(Protocol):
     def drop(self, identifier: int) -> bytes: ...
 
     def occupy(self, identifier: int) -> None: ...
+
+    def end_publication(self, identifier: int) -> None: ...
 
 
 class SessionClient(Protocol):

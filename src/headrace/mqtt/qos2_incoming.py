@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.engine.mqtt_topics import topic_of_subject
+from headrace.engine.mqtt_topics import subject_of_topic, topic_of_subject
 from headrace.mqtt.message_headers import RETAIN, block, hex_digit, lines_of, published
 from headrace.mqtt.names import (
     INCOMING,
@@ -21,6 +21,7 @@ from headrace.mqtt.names import (
     SUBJECT,
 )
 from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed
+from headrace.mqtt.sparkplug import certificate_of
 from headrace.mqtt.steps import Awaited
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.mqtt.packets import VERSION_5, ack
@@ -75,6 +76,8 @@ class IncomingQos2:
                         raise
                     self._account.log.error("MQTT: a message of QoS 2 is not stored: %s", str(error))
                     reason = Reason.UNSPECIFIED_ERROR
+        if reason.is_failure:  # no PUBREL follows
+            self._client.link.end_publication(identifier)
         self._client.send(ack(PacketKind.PUBREC, self._client.version, identifier, reason))
 
     # -- PUBREL ----------------------------------------------------------------------------------------
@@ -110,15 +113,25 @@ class IncomingQos2:
         name = b"%b-%d-%d" % (self._hash.encode(), identifier, staged.sequence)
         lines = more + (b"%b:%b\r\n" % (REPLY, reply) if reply else b"") + b"%b:%b\r\n" % (MESSAGE_ID, name)
         await self._account.requests.store(MESSAGE_SUBJECT + subject, published(2, lines), staged.payload)
-        if flags & RETAIN:
-            await self._retained.store(
-                subject,
-                topic_of_subject(subject),
-                flags,
-                staged.payload,
-                user=self._client.user or "",
-                more=more,
+        if reply:
+            more += b"%b:%b\r\n" % (REPLY, reply)
+        await self._keep(subject, flags, staged.payload, more)
+
+    async def _keep(self, subject: bytes, flags: int, payload: bytes, more: bytes) -> None:
+        """Keep a message that was published, if it is retained; of a birth of Sparkplug its certificate."""
+        topic = topic_of_subject(subject)
+        certificate = certificate_of(topic)
+        if (certificate is None) != bool(flags & RETAIN):
+            return  # a birth that is retained is no certificate, and is not kept
+        if certificate is not None:
+            topic, subject, flags = (
+                certificate,
+                subject_of_topic(certificate, is_filter=False),
+                flags | RETAIN,
             )
+            if not self._has_ended:
+                self._client.link.route(subject, published(0, more), payload)
+        await self._retained.store(subject, topic, flags, payload, user=self._client.user or "", more=more)
 
 
 def staged_headers(publication: MqttPublication, subject: bytes, more: bytes) -> bytes:

@@ -274,6 +274,7 @@ class SessionFilters:
                 options=wanted.options,
                 identifier=wanted.identifier,
                 hides_dollar=wanted.hides_dollar,
+                sid=b"" if wanted.group else sid,
             )
 
     # -- UNSUBSCRIBE -----------------------------------------------------------------------------------

@@ -495,3 +495,24 @@ def test_a_link_without_an_account_cannot_publish(whole: MqttBroker) -> None:
     link.interest = Interest()
     link.publish_internal(b"a", b"", b"")
     link.detach()
+
+
+def test_a_client_of_mqtt_5_waits_for_answers(broker: MqttBroker) -> None:
+    broker.store.answer = None
+    client = broker.client(version=5, accepts={"receive_maximum_in": 2})
+    first, second = (publish(b"a", qos=2, identifier=n, properties=b"") for n in (1, 2))
+    client.send(first + second + first)
+    client.send(b"\x62\x02\x00\x01" + publish(b"a", qos=2, identifier=3, properties=b""))
+    client.link.end_publication(3)
+    client.link.end_publication(99)
+    client.send(publish(b"a", qos=1, identifier=4, properties=b""))
+    assert client.violations == []
+    client.send(publish(b"a", qos=2, identifier=5, properties=b""))
+    assert [reason for _, reason in client.violations] == [0x93]
+    assert len(client.session.called("publication")) == 4
+
+
+def test_a_client_of_mqtt_3_need_not_wait(broker: MqttBroker) -> None:
+    client = broker.client(accepts={"receive_maximum_in": 1})
+    client.send(publish(b"a", qos=2) + publish(b"a", qos=2, identifier=2))
+    assert client.violations == []

@@ -618,3 +618,99 @@ def test_a_client_of_mqtt_3_gets_no_properties(broker: MqttBroker) -> None:
         Packet(3, 0, text(b"a") + b"x"),
         Packet(3, 2, text(b"a") + b"\0\1x"),
     ]
+
+
+def test_topics_get_aliases_of_a_client_that_takes_them(broker: MqttBroker) -> None:
+    client = broker.client(version=5, accepts={"topic_alias_maximum_out": 2}).subscribe(b">")
+    for subject in (b"a", b"b", b"a", b"c", b"b", b"c"):
+        nats(broker, subject)
+    assert client.said() == b"".join(
+        publish(topic, properties=properties)
+        for topic, properties in (
+            (b"a", b"\x23\x00\x01"),
+            (b"b", b"\x23\x00\x02"),
+            (b"", b"\x23\x00\x01"),
+            (b"c", b""),
+            (b"", b"\x23\x00\x02"),
+            (b"c", b""),
+        )
+    )
+
+
+def test_an_alias_makes_no_packet_too_large(broker: MqttBroker) -> None:
+    client = broker.client(version=5, accepts={"topic_alias_maximum_out": 2, "maximum_packet": 30})
+    client.subscribe(b"a")
+    nats(broker, b"a", b"x" * 24)
+    nats(broker, b"a", b"x")
+    nats(broker, b"a", b"y")
+    alias = b"\x23\x00\x01"
+    expected = publish(b"a", b"x" * 24, properties=b"") + publish(b"a", b"x", properties=alias)
+    assert client.said() == expected + publish(b"", b"y", properties=alias)
+
+
+OVERLAPPING = [(b"t.>", 1, 3), (b"t", 0, 4), (b"t.a", 2, 2), (b"t.*", 2, 0), (b"u", 1, 9)]
+
+
+def overlapping(broker: MqttBroker, version: int = 5) -> Client:
+    """A client whose filters each have a consumer that delivers to `$MQTT.sub.` and the filter."""
+    client = broker.client(version=version)
+    for subject, qos, identifier in OVERLAPPING:
+        client.subscribe(subject, qos=qos, identifier=identifier)
+        if qos:
+            deliver = b"$MQTT.sub." + subject.replace(b">", b"all").replace(b"*", b"any")
+            client.follow(
+                deliver=deliver, name=subject.replace(b".", b"_"), qos=qos, identifier=identifier, sid=subject
+            )
+    return client
+
+
+def test_overlapping_filters_of_mqtt_5_bring_one_copy_with_all_identifiers(broker: MqttBroker) -> None:
+    client = overlapping(broker)
+    nats(broker, b"t.a")
+    (packet,) = client.packets()
+    head = text(b"t/a") + b"\x04"
+    assert packet.body[: len(head)] == head
+    assert sorted([packet.body[6:8], packet.body[8:10]]) == [b"\x0b\x02", b"\x0b\x03"]
+    nats(broker, b"t")
+    nats(broker, b"u")
+    assert client.said() == publish(b"t", properties=b"\x0b\x04") + publish(b"u", properties=b"\x0b\x09")
+    client.link.unsubscribe(b"t.*")
+    client.link.unsubscribe(b"t.a")
+    nats(broker, b"t.a")
+    assert client.said() == publish(b"t/a", properties=b"\x0b\x03")
+
+
+def test_overlapping_filters_of_mqtt_3_bring_a_copy_each(broker: MqttBroker) -> None:
+    client = overlapping(broker, version=4)
+    nats(broker, b"t.a")
+    assert client.said() == publish(b"t/a") * 3
+
+
+def test_a_stored_message_comes_through_the_filter_of_the_highest_qos(broker: MqttBroker) -> None:
+    client = overlapping(broker)
+    headers = b"NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n"
+    peer = broker.client()
+    peer.link.route(b"t.a", headers, b"x")
+    assert client.said() == b""
+    for deliver, name in ((b"all", b"t_>"), (b"a", b"t_a"), (b"any", b"t_*")):
+        broker.store.send(b"t.a", sequence=7, quality=2, deliver=b"$MQTT.sub.t." + deliver, name=name)
+    ticks(broker)
+    (packet,) = client.packets()
+    assert packet.flags == 4
+    assert client.link.in_flight() == [(1, 2, b"t_*", 7)]  # of equal ones the first by its sid
+    assert [subject.split(b".")[3] for subject, _ in broker.store.acks] == [b"t_>", b"t_a"]
+
+
+def test_a_shared_filter_overlaps_none(broker: MqttBroker) -> None:
+    client = broker.client(version=5).subscribe(b"a", identifier=1)
+    client.link.subscribe(b"share", b"a", b"g", qos=0, identifier=2)
+    nats(broker, b"a")
+    assert client.said() == publish(b"a", properties=b"\x0b\x01") + publish(b"a", properties=b"\x0b\x02")
+
+
+def test_what_a_client_of_nats_says_of_its_qos_is_nothing_to_mqtt_5(broker: MqttBroker) -> None:
+    client, old = broker.client(version=5).subscribe(b"a", qos=1), broker.client().subscribe(b"a", qos=1)
+    nats(broker, b"a", headers=b"NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n")
+    assert (client.said(), old.said()) == (publish(b"a", properties=b""), b"")
+    broker.client(version=5).send(publish(b"a", qos=1, properties=b""))
+    assert client.said() == b""

@@ -1,0 +1,42 @@
+"""The way out to a client of MQTT. See mqtt_outlet.pyx."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+
+from headrace.engine.client cimport ClientLink
+from headrace.engine.link cimport Link
+from headrace.engine.mqtt_sending cimport terms_t
+from headrace.engine.mqtt_window cimport flight_t, sending_t, window_t
+
+cdef enum letter_t:
+    LETTER_ACK                   # subject
+    LETTER_HEARD                 # the arguments of `heard`
+    LETTER_FAILED                # identifier, what was said of it
+    LETTER_HELD                  # there may be place for what waits
+    LETTER_STAGED                # the arguments of `staged`
+    LETTER_CAUGHT_UP             # the link is held no longer
+
+cdef class Postbox(Link):
+    cdef PyObject *_receiver     # borrowed: it owns this
+    cdef list _letters
+
+cdef class MqttOutlet(ClientLink):
+    cdef window_t window
+    cdef terms_t terms
+    cdef uint32_t receive_maximum # messages of QoS 1 and 2 that its client takes at once
+    cdef uint32_t unconfirmed    # publications of QoS 1 that JetStream has not answered
+    cdef bint is_behind          # the link is held until it has
+    cdef bint stages_qos2
+    cdef uint64_t identifier_base # the sequence whose message has the identifier 1; 0: they are counted
+    cdef Postbox _postbox
+
+    cdef int post(self, tuple letter) except -1
+    cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1
+    cdef bint is_overlapped(self, bytes sid) except -1
+    cdef int count_confirmed(self) except -1
+    cdef int send_held(self) except -1
+    cdef int finish_flight(self, flight_t *f) except -1
+    cdef uint16_t _send_made(self, sending_t *sending) except? 0
+
+cdef int send_or_hold(MqttOutlet link, flight_t *f, sending_t *sending) except -1
+cdef uint16_t pick_identifier(MqttOutlet link, flight_t *f) noexcept
