@@ -17,7 +17,7 @@ PUBLISH and deliveries (`engine/mqtt`), codecs (`protocol/mqtt`).
 - `sharing`: consumers of shared subscriptions and their members
 - `qos2_incoming`, `qos2_outgoing`: exactly once, from a client and to a client
 - `retained`: retained messages and their index
-- `message_headers`: header blocks of messages; `wills`: wills as messages
+- `message_headers`: header blocks of messages; `wills`: wills as messages; `sparkplug`: births and deaths
 - `jail`: client identifiers that were taken over a moment ago
 
 Source: nats-server 2.15.1 for streams, consumers, subjects and headers; OASIS MQTT 3.1.1 and 5.0.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.mqtt_topics import subject_of_topic
 from headrace.mqtt.kept_windows import KeptWindow
-from headrace.mqtt.message_headers import client_line
+from headrace.mqtt.message_headers import RETAIN, client_line, published
 from headrace.mqtt.names import REPLY
 from headrace.mqtt.qos2_incoming import IncomingQos2
 from headrace.mqtt.qos2_outgoing import QOS_2, OutgoingQos2
 from headrace.mqtt.requests import RequestFailed
+from headrace.mqtt.sparkplug import certificate_of, is_death, stamped
 from headrace.mqtt.steps import InOrder, begin, watch
 from headrace.mqtt.subscriptions import SessionFilters
 from headrace.protocol.mqtt.packets import NO_LOCAL
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _SHARED_CONSUMER: Final = b"$MQTT_SHARE_"
+_MS: Final = 1_000_000
 
 
 class LiveSession:
@@ -83,7 +86,7 @@ class LiveSession:
         self._is_present = is_present
         self._kept = kept
         self._goes_on = not is_present
-        """What was under way before the connection is known."""
+        """True once deliveries that were under way before the connection are known."""
         self.is_over = False
         self._steps = InOrder(self._lost)
         self._incoming = IncomingQos2(owner, client, stored.hash, owner.retained)
@@ -226,6 +229,26 @@ class LiveSession:
             self._owner.log.error("MQTT: unable to store a retained message: %s", str(error))
         else:
             self._owner.failed(error)
+
+    # -- Sparkplug -------------------------------------------------------------------------------------
+
+    def spark(self, publication: MqttPublication) -> None:
+        """Take a message of Sparkplug that was routed: the certificate of a birth is published and kept."""
+        is_retained = bool(publication.flags & RETAIN)
+        certificate = certificate_of(publication.topic)
+        if certificate is None and is_retained:
+            self.retain(publication)
+        elif certificate is not None and not is_retained:
+            subject = subject_of_topic(certificate, is_filter=False)
+            self.client.link.route(subject, published(0, self._lines(publication)), publication.payload)
+            flags = publication.flags | RETAIN
+            self.retain(publication._replace(topic=certificate, subject=subject, flags=flags))
+
+    def stamped(self, topic: bytes, payload: bytes) -> bytes:
+        """Return the payload of a message as it is delivered now: a death of Sparkplug says the time."""
+        if not is_death(topic):
+            return payload
+        return stamped(payload, self._owner.host.now_ns() // _MS)
 
     # -- QoS 2 -----------------------------------------------------------------------------------------
 
