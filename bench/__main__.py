@@ -72,8 +72,8 @@ OWN: Final = {
         starts.add_arguments, starts.run_starts, starts.SECTION.render,
     ),
     "console": Own(
-        "what an open console costs the server; its pages with 10,000 of everything",
-        console.add_arguments, console.run_console, console.SECTION.render,
+        "what an open console costs the server; its pages with 10,000 of everything; a tab after an hour",
+        console.add_arguments, console.run_console, console.render_console,
     ),
     "stop": Own(
         "from the signal to the end of the process, beside nats-server",

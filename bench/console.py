@@ -1,66 +1,30 @@
 """What an open console costs the server, and how its pages are with 10,000 of everything.
 
-Here live the server that is looked at, the load beside it, what is measured of both, the result file and its
-table in docs/performance.md. Never here: what a page does in the browser (`bench.console_pages`).
+Here live the load beside a console, what is measured of both, the result file and its table in
+docs/performance.md. Never here: the server that is looked at (`bench.console_server`), what a page does in
+the browser (`bench.console_pages`), what becomes of a tab that stays open (`bench.console_hour`).
 """
 
 from __future__ import annotations
 
-import json
 import resource
-import shlex
-import shutil
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from bench import console_hour
 from bench.console_pages import Browser
+from bench.console_server import looked_at
 from bench.errors import BenchError
-from bench.process import Command, RunningServer, cpu_ns, free_port, running
+from bench.process import cpu_ns
 from bench.progress import Progress
 from bench.render import PAGE
 from bench.section import Section
-from headrace.client.blocking import connect
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
-    from headrace.client.blocking import Connection
-
-_CONFIG: Final = """
-server_name: bench
-max_connections: 20000
-jetstream {{ store_dir: "{dir}/store" }}
-websocket {{ listen: "127.0.0.1:SOCKET", no_tls: true, console: true }}
-accounts {{
-    APP {{ jetstream: enabled, users: [ {{ user: app, password: app }} ] }}
-    SYS {{ users: [ {{ user: sys, password: sys }} ] }}
-}}
-system_account: SYS
-"""
-"""`{dir}` is filled by `bench.process`, SOCKET here."""
-_IDLE: Final = b'CONNECT {"user":"app","pass":"app","verbose":false,"name":"idle","lang":"bench"}\r\nPING\r\n'
-_HEADRACE: Final = (sys.executable, "-m", "headrace")
-_LOAD_S: Final = 120.0
-"""A load that takes longer has failed."""
-
-
-class Looked(NamedTuple):
-    """A running server whose console is looked at."""
-
-    server: RunningServer
-    url: str
-
-    @property
-    def client(self) -> str:
-        return f"nats://app:app@127.0.0.1:{self.server.port}"
+    from bench.console_server import Looked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", type=int, default=200_000, help="messages a second of each load")
     parser.add_argument("--many", type=int, default=10_000, help="connections, and streams")
     parser.add_argument("--rate", type=int, default=50_000, help="messages a second in the tail")
+    parser.add_argument("--minutes", type=float, help="measure only a tab that stays open so long")
     parser.add_argument("--name", help="result file below bench/results/local; the page is left alone")
 
 
@@ -79,40 +44,37 @@ def run_console(options: argparse.Namespace, origin: dict[str, object]) -> int:
     if hard < options.many + 1000:
         raise BenchError(f"{options.many} connections need more open files than the {hard} that are allowed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    progress = Progress(options.rounds + 3)
     try:
-        with _looked() as looked, Browser() as browser:
-            cost = _cost(looked, browser, options, progress)
-            tail = _tail(looked, browser, options)
-            progress.step("the tail")
-            connections = _connections(looked, browser, options.many)
-            progress.step("connections")
-            streams = _streams(looked, browser, options.many)
-            progress.step("streams")
+        if options.minutes:
+            return console_hour.run_hour(options, origin)
+        measured = _measured(options)
     finally:
-        progress.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    result = {
-        **origin,
-        **{name: getattr(options, name) for name in ("rounds", "seconds", "load", "many", "rate")},
-        **{"cost": cost, "tail": tail, "connections": connections, "streams": streams},
-    }
-    SECTION.publish(result, options.name)
+    asked = {name: getattr(options, name) for name in ("rounds", "seconds", "load", "many", "rate")}
+    SECTION.publish({**origin, **asked, **measured}, options.name)
     return 0
 
 
-@contextmanager
-def _looked() -> Iterator[Looked]:
-    home = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
-    port = free_port()
-    template = f"{shlex.join(_HEADRACE)} serve -a 127.0.0.1 -p {{port}} -m {{http}} -c {{config}}"
+def render_console() -> None:
+    """Fill both sections of the page from the stored results."""
+    SECTION.render()
+    console_hour.SECTION.render()
+
+
+def _measured(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    progress = Progress(options.rounds + 3)
     try:
-        with running(
-            Command(template, config=_CONFIG.replace("SOCKET", str(port))), directory=home
-        ) as server:
-            yield Looked(server, f"http://127.0.0.1:{port}/console/")
+        with looked_at() as looked, Browser() as browser:
+            measured = {"cost": _cost(looked, browser, options, progress)}
+            measured["tail"] = _tail(looked, browser, options)
+            progress.step("the tail")
+            measured["connections"] = _connections(looked, browser, options.many)
+            progress.step("connections")
+            measured["streams"] = _streams(looked, browser, options.many)
+            progress.step("streams")
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        progress.close()
+    return measured
 
 
 # ---- what it costs --------------------------------------------------------------------------
@@ -143,17 +105,8 @@ def _load(looked: Looked, options: argparse.Namespace) -> float:
     """Send from one client to another at a rate; the share of one processor that the server takes."""
     before, began = cpu_ns(looked.server.pid), time.perf_counter_ns()
     load = ("--rate", str(options.load), "--duration", f"{options.seconds}s")
-    _bench(looked, "sub", "load.x", "--publishers", "1", *load)
+    looked.load("sub", "load.x", "--publishers", "1", *load)
     return (cpu_ns(looked.server.pid) - before) / (time.perf_counter_ns() - began)
-
-
-def _bench(looked: Looked, *words: str) -> dict[str, Any]:
-    command = [*_HEADRACE, "bench", *words, "--server", looked.client, "--json", "--no-progress"]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=_LOAD_S, check=False)
-    if done.returncode:
-        raise BenchError(f"{' '.join(command)}: {done.stderr[-500:]}")
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
 
 
 # ---- how its pages are ----------------------------------------------------------------------
@@ -165,32 +118,18 @@ def _tail(looked: Looked, browser: Browser, options: argparse.Namespace) -> dict
         page.wait_for("main h1")
         page.forget()
         load = ("--rate", str(options.rate), "--duration", f"{options.seconds * 2}s")
-        said = _bench(looked, "pub", "load", "--subjects", "20", *load)
+        said = looked.load("pub", "load", "--subjects", "20", *load)
         return {"rate": said["messages_per_second"], **page.figures()}
 
 
 def _connections(looked: Looked, browser: Browser, many: int) -> dict[str, float]:
-    with ExitStack() as idle:
-        for _ in range(many):
-            client = idle.enter_context(socket.create_connection(("127.0.0.1", looked.server.port)))
-            client.sendall(_IDLE)
+    with looked.idle_connections(many):
         return _list(looked, browser, "#/connections")
 
 
 def _streams(looked: Looked, browser: Browser, many: int) -> dict[str, float]:
-    with connect(looked.client) as client:
-        for number in range(many):
-            _make_stream(client, number)
+    looked.make_streams(many)
     return _list(looked, browser, "#/streams")
-
-
-def _make_stream(client: Connection, number: int) -> None:
-    config = {"name": f"S{number:05}", "subjects": [f"s.{number}"], "storage": "memory"}
-    said = json.loads(
-        client.request(f"$JS.API.STREAM.CREATE.{config['name']}", json.dumps(config).encode()).data
-    )
-    if "error" in said:
-        raise BenchError(f"{config['name']}: {said['error']}")
 
 
 def _list(looked: Looked, browser: Browser, address: str) -> dict[str, float]:

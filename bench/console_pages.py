@@ -9,6 +9,7 @@ import json
 import shutil
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bench.errors import BenchError
@@ -36,9 +37,9 @@ _SCROLL: Final = """async (box) => {
 class Page:
     """One page of a console, signed in as a user of an account and as an operator."""
 
-    def __init__(self, page: Any, url: str) -> None:
+    def __init__(self, page: Any) -> None:
         self._page = page
-        self._url = url
+        self._inspector = page.context.new_cdp_session(page)
 
     def wait_for(self, selector: str) -> None:
         self._page.locator(selector).first.wait_for()
@@ -64,6 +65,43 @@ class Page:
             "[Math.max(0, ...window.__tasks), performance.memory.usedJSHeapSize]"
         )
         return {"longest_task_ms": longest, "heap_mib": heap / (1 << 20)}
+
+    def rest(self, ms: float) -> None:
+        """Let the page be for so long."""
+        self._page.wait_for_timeout(ms)
+
+    def memory(self) -> dict[str, float]:
+        """The tab as it is, with what waits for the collector: heap, nodes and listeners of its documents,
+        and what its process has to itself.
+        """
+        counted = self._inspector.send("Memory.getDOMCounters")
+        heap = self._inspector.send("Runtime.getHeapUsage")["usedSize"] / (1 << 20)
+        return {
+            "heap_mib": heap,
+            "nodes": counted["nodes"],
+            "listeners": counted["jsEventListeners"],
+            "private_mib": _private_kib(self._process()) / 1024,
+        }
+
+    def kept_heap_mib(self) -> float:
+        """Collect the garbage; gives the heap that is left."""
+        self._inspector.send("HeapProfiler.collectGarbage")
+        used: int = self._inspector.send("Runtime.getHeapUsage")["usedSize"]
+        return used / (1 << 20)
+
+    def _process(self) -> int:
+        """The process of the tab: of those that draw pages the one that worked most."""
+        inspector = self._page.context.browser.new_browser_cdp_session()
+        told = inspector.send("SystemInfo.getProcessInfo")["processInfo"]
+        inspector.detach()
+        drawing = [process for process in told if process["type"] == "renderer"]
+        return int(max(drawing, key=lambda process: process["cpuTime"])["id"])
+
+
+def _private_kib(pid: int) -> int:
+    """Memory that no file backs, with what is swapped out: what browsers tell of a tab."""
+    told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines())
+    return sum(int(told[name].split()[0]) for name in ("RssAnon", "VmSwap"))
 
 
 class Browser:
@@ -100,5 +138,5 @@ class Browser:
             login = json.dumps({"kind": "password", "user": user, "password": user})
             page.add_init_script(f"sessionStorage.setItem('headrace.login.{role}', {json.dumps(login)})")
         page.goto(url + address)
-        yield Page(page, url)
+        yield Page(page)
         context.close()

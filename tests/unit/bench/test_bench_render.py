@@ -79,7 +79,13 @@ def test_table_of_two_peers_has_a_column_and_a_ratio_for_each():
 
 def test_page_of_the_project_renders_without_any_result(tmp_path):
     page = render_page(PAGE.read_text(encoding="utf-8"), tmp_path, frozenset())
-    for name in ("start", "stop", "config", "console"):  # as Spark's they are filled by benches of their own
+    for name in (
+        "start",
+        "stop",
+        "config",
+        "console",
+        "console-hour",
+    ):  # as Spark's they are filled by benches of their own
         page = replace_section(page, name, "")
     assert page.count("Not measured yet.") == 8
     assert page.count("| not yet measured: ") == len({case.line for case in CASES if case.line})
