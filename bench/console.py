@@ -144,7 +144,10 @@ def _list(looked: Looked, browser: Browser, address: str) -> dict[str, float]:
 
 def _words(result: dict[str, Any]) -> str:
     cost = result["cost"]
-    rows = [("server CPU of one processor", "without a console", "with one", "difference"), ("---",) * 4]
+    rows: list[tuple[str, ...]] = [
+        ("server CPU of one processor", "without a console", "with one", "difference")
+    ]
+    rows.append(("---",) * 4)
     rows.append((f"{result['load']:,} messages a second", *_shares(cost)))
     pages = [("page", "first rows", "longest task", "heap of the tab"), ("---",) * 4]
     pages.append((f"Live, {result['tail']['rate']:,.0f} messages a second", "", *_page(result["tail"])))

@@ -111,8 +111,10 @@ def _most(samples: list[dict[str, float]]) -> float:
 
 def _words(result: dict[str, Any]) -> str:
     samples = result["samples"]
-    rows = [("minute", "heap of the tab", "nodes of documents", "listeners", "memory of its process")]
-    rows.append(("---",) * len(rows[0]))
+    rows: list[tuple[str, ...]] = [
+        ("minute", "heap of the tab", "nodes of documents", "listeners", "memory of its process")
+    ]
+    rows.append(("---",) * 5)
     rows += [
         (
             f"{sample['minute']:.0f}",
