@@ -38,6 +38,7 @@ system_account: SYS
 APP = "{ user: app, password: app %s }"
 OTHER = "{ user: somebody, password: else }"
 NO_STREAMS = ', permissions { publish: { deny: ["$JS.API.STREAM.>"] } }'
+NO_ORDERS = ', permissions { publish: { deny: ["orders.>"] } }'
 NO_SECRETS = ', permissions { subscribe: { deny: ["secret.>"] } }'
 
 
@@ -169,6 +170,35 @@ def test_right_that_is_taken_away_is_told_and_comes_back_by_itself(
     restarting.reload(APP % "")
     page.clock.fast_forward(61_000)  # what was refused is asked for again after a minute
     expect(told).to_be_hidden()
+
+
+@pytest.mark.usefixtures("all_rights")
+def test_buttons_are_judged_anew_when_rights_change(console: Console, restarting: Restarting) -> None:
+    buckets = console.open("#/keyvalue", account="app", clock=True)
+    new = buckets.get_by_role("button", name="New bucket").first
+    expect(new).to_be_enabled()
+    live = console.open("#/live/publish", account="app", clock=True)
+    form = live.locator("form.compose")
+    form.get_by_label("Subject", exact=True).fill("orders.new")
+    form.get_by_label("Payload", exact=True).fill("half written")
+    send = form.locator("button[type=submit]")
+    expect(send).to_be_enabled()
+    expect(live.locator(".who")).to_contain_text("read and write")
+
+    restarting.reload(APP % NO_STREAMS)
+    buckets.clock.fast_forward(31_000)
+    expect(new).to_be_disabled()
+    expect(new).to_have_attribute("title", re.compile(r"\$JS\.API\.STREAM\.CREATE"))
+    restarting.reload(APP % NO_ORDERS)
+    for page in (buckets, live):
+        page.clock.fast_forward(31_000)
+    expect(new).to_be_enabled()
+    expect(send).to_be_disabled()
+    expect(live.locator(".who")).not_to_contain_text("read and write")
+    restarting.reload(APP % "")
+    live.clock.fast_forward(31_000)
+    expect(send).to_be_enabled()
+    expect(form.get_by_label("Payload", exact=True)).to_have_value("half written")
 
 
 @pytest.mark.usefixtures("all_rights")

@@ -6,6 +6,7 @@
 import { Link } from "./nats/link.js";
 import { outage } from "./data/poll.js";
 import { Alerts } from "./data/alerts.js";
+import { watchRights } from "./data/rights_watch.js";
 import { Watch } from "./data/watch.js";
 import { keepLogin } from "./preferences.js";
 
@@ -64,7 +65,7 @@ export function to(page, path = [], query = {}) {
   return `#/${[page, ...path].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
-/** Events: "links" when a connection came, changed its state or went. */
+/** Events: "links" when a connection came, changed its state or went, "rights" when a user may do more or less than before. */
 export class App extends EventTarget {
   /** @param {Settings} settings */
   constructor(settings) {
@@ -110,6 +111,8 @@ export class App extends EventTarget {
     this[found] = link;
     keepLogin(found, keep ? JSON.stringify(login) : null);
     link.addEventListener("state", () => this.dispatchEvent(new Event("links")));
+    link.addEventListener("rights", () => this.dispatchEvent(new Event("rights")));
+    watchRights(link);
     this.dispatchEvent(new Event("links"));
     return found;
   }

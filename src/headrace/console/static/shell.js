@@ -18,6 +18,7 @@ import { openDialog } from "./ui/dialog.js";
 import { empty, failure } from "./ui/empty.js";
 import { Finder } from "./finder.js";
 import { icon } from "./ui/icons.js";
+import { judgeAgain } from "./ui/judged.js";
 import { menu } from "./ui/menu.js";
 
 /** @typedef {import("./app.js").App} App */
@@ -48,6 +49,10 @@ export class Shell {
       this.#keepFocus();
     });
     app.addEventListener("links", () => this.#onLinks());
+    app.addEventListener("rights", () => {
+      this.#drawWho();
+      judgeAgain();
+    });
     pause.addEventListener("change", () => this.#drawWho());
     document.addEventListener("keydown", (event) => this.#onKey(event));
     setInterval(() => this.#tick(), 1_000);

@@ -1,6 +1,6 @@
 /**
  * One connection to the servers, of one login: requests with answers of one or many, subscriptions, what changes in
- * its state. Pages use nothing of nats-core but through here.
+ * its state. Pages use nothing of nats-core but through here. Events: "state", "rights", "denied" with a NoRight.
  * Never here: what is asked (jetstream.js, system.js), how it looks.
  */
 
@@ -8,6 +8,7 @@ import { createInbox, headers, wsconnect } from "../vendor/nats-core.js";
 import { checked, isNobody, readJson, translated } from "./answers.js";
 import { authenticators } from "./credentials.js";
 import { NoAnswer, NoRight, NobodyThere, NotConnected } from "./errors.js";
+import { USER_INFO } from "./rights.js";
 
 /** @typedef {import("../vendor/nats-core.js").NatsConnection} NatsConnection */
 /** @typedef {import("../vendor/nats-core.js").Msg} Msg */
@@ -73,7 +74,7 @@ export class Link extends EventTarget {
       pingInterval: 20_000,
     });
     const link = new Link(connection, role, login, tab);
-    await link.#learn();
+    await link.learnRights();
     return link;
   }
 
@@ -293,23 +294,27 @@ export class Link extends EventTarget {
   }
 
   /**
-   * Ask the server who this is; a server without that request, or a user without the right, leaves it open, or as it
-   * was known before an outage. Raises: NotConnected.
+   * Ask the server who this is and what it may do; "rights" tells of a change. A server without that request, or a user
+   * without the right, leaves it open, or as it was known before: false. Raises: NotConnected.
    */
-  async #learn() {
+  async learnRights() {
     try {
-      const answer = /** @type {{ data?: UserInfo }} */ (await this.askJson("$SYS.REQ.USER.INFO", undefined, { timeout: 2_000 }));
+      const answer = /** @type {{ data?: UserInfo }} */ (await this.askJson(USER_INFO, undefined, { timeout: 2_000 }));
+      const before = rightsIn(this.who);
       this.who = answer.data ?? this.who;
+      if (rightsIn(this.who) !== before) this.dispatchEvent(new Event("rights"));
+      return true;
     } catch (error) {
       if (error instanceof NotConnected) throw error;
       if (this.login.kind === "password" && !this.who.user) this.who = { user: this.login.user, account: "" };
+      return false;
     }
   }
 
   /** True after a reconnection that lasts; one that was ended at once is told by the state that follows. */
   async #isThere() {
     try {
-      await this.#learn();
+      await this.learnRights();
       return true;
     } catch (error) {
       if (error instanceof NotConnected) return false;
@@ -352,6 +357,11 @@ export class Link extends EventTarget {
 
 /** The pause before each attempt to reconnect, in ms. */
 const RECONNECT_MS = 2_000;
+
+/** What of a user can change with a reload; the time until a login ends always does. @param {UserInfo} who */
+function rightsIn({ user, account, permissions }) {
+  return JSON.stringify([user, account, permissions]);
+}
 
 /** Done when everything that waits now has run. A timer would be slow in a tab that is not seen. @returns {Promise<void>} */
 function nextTurn() {

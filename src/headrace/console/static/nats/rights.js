@@ -7,6 +7,9 @@ import { covers, overlaps } from "./subjects.js";
 
 /** @typedef {import("./link.js").Link} Link */
 
+/** Where a server says who asks, in which account, and with which rights. */
+export const USER_INFO = "$SYS.REQ.USER.INFO";
+
 /**
  * True if a user may publish to a subject, or to some subject of a pattern.
  *

@@ -259,8 +259,8 @@ class ConnectionsPage {
     const options = { done: () => { this.#table.unpick(); this.#refresh(); }, signal: this.#place.signal };
     return replace(
       this.#ending,
-      button(text.kickMany(picked.length), () => askToEnd(this.#link, this.#table.picks, "kick", options), { kind: "danger", disabled: whyNot(this.#link, picked, "kick") }),
-      button(text.lameMany(picked.length), () => askToEnd(this.#link, this.#table.picks, "lame", options), { disabled: whyNot(this.#link, picked, "lame") }),
+      button(text.kickMany(picked.length), () => askToEnd(this.#link, this.#table.picks, "kick", options), { kind: "danger", disabled: () => whyNot(this.#link, picked, "kick") }),
+      button(text.lameMany(picked.length), () => askToEnd(this.#link, this.#table.picks, "lame", options), { disabled: () => whyNot(this.#link, picked, "lame") }),
     );
   }
 

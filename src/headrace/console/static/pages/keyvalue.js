@@ -28,7 +28,7 @@ function showBuckets(place) {
   const link = /** @type {import("../nats/link.js").Link} */ (app.account);
   const create = () =>
     openNewBucket(link, { title: text.newBucket, hasKeys: true, config: bucketConfig, signal, done: (name) => go(to("keyvalue", [name])) });
-  const newBucket = (/** @type {string} */ kind) => !app.isReadOnly && button(text.newBucket, create, { icon: "plus", kind, disabled: whyNot(link, "$JS.API.STREAM.CREATE.*") });
+  const newBucket = (/** @type {string} */ kind) => !app.isReadOnly && button(text.newBucket, create, { icon: "plus", kind, disabled: () => whyNot(link, "$JS.API.STREAM.CREATE.*") });
   const list = bucketList(place, {
     prefix: PREFIX,
     page: "keyvalue",

@@ -43,7 +43,7 @@ class LivePage {
     this.#wanted = readWanted(place.query);
     this.#body = h("div", { class: "stack" });
     this.#command = h("div");
-    const reason = !mayPublishAnything(link) && text.compose.forbidden("");
+    const reason = () => !mayPublishAnything(link) && text.compose.forbidden("");
     const write = !place.app.isReadOnly && button(text.compose.open, () => (this.#isComposing ? this.#closeComposer() : this.#compose({})), { kind: "main", icon: "edit", disabled: reason });
     replace(
       place.host,
@@ -150,7 +150,7 @@ class LivePage {
       text.waiting,
       h("p", {}, foreign(this.#wanted.patterns.join(" "), "mono")),
       h("p", {}, text.waitingNext),
-      !this.#place.app.isReadOnly && mayPublishAnything(this.#link) && button(text.publishOne, () => this.#compose({})),
+      !this.#place.app.isReadOnly && button(text.publishOne, () => this.#compose({}), { disabled: () => !mayPublishAnything(this.#link) && text.compose.forbidden("") }),
     );
   }
 

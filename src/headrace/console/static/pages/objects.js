@@ -28,7 +28,7 @@ function showStores(place) {
   const link = /** @type {import("../nats/link.js").Link} */ (app.account);
   const create = () =>
     openNewBucket(link, { title: text.newBucket, hasKeys: false, config: storeConfig, signal, done: (name) => go(to("objects", [name])) });
-  const newBucket = () => !app.isReadOnly && button(text.newBucket, create, { icon: "plus", kind: "main", disabled: whyNot(link, "$JS.API.STREAM.CREATE.*") });
+  const newBucket = () => !app.isReadOnly && button(text.newBucket, create, { icon: "plus", kind: "main", disabled: () => whyNot(link, "$JS.API.STREAM.CREATE.*") });
   const list = bucketList(place, {
     prefix: PREFIX,
     page: "objects",

@@ -7,6 +7,7 @@ import { foreign, h, svg } from "../dom/element.js";
 import { age, duration, time, utc } from "../format.js";
 import { text } from "../text/common.js";
 import { icon } from "./icons.js";
+import { judged } from "./judged.js";
 import { say } from "./toasts.js";
 
 /** @typedef {import("../dom/element.js").Child} Child */
@@ -210,16 +211,26 @@ export function shellWord(word) {
  *
  * @param {Child} label
  * @param {(event: MouseEvent) => unknown} press
- * @param {{ kind?: string, icon?: import("./icons.js").Icon, disabled?: string | boolean, title?: string }} [options] `disabled`: the
- *   reason, which is shown
+ * @param {{ kind?: string, icon?: import("./icons.js").Icon, disabled?: string | boolean | (() => string | boolean), title?: string }} [options]
+ *   `disabled`: the reason, which is shown; a function is asked again when rights change
  */
-export function button(label, press, { kind = "", icon: name, disabled = false, title } = {}) {
-  return h(
-    "button",
-    { class: `button ${kind}`.trim(), type: "button", onclick: press, disabled: Boolean(disabled), title: typeof disabled === "string" ? disabled : title },
-    name && icon(name),
-    label,
-  );
+export function button(label, press, { kind = "", icon: name, disabled = false, title = "" } = {}) {
+  const made = h("button", { class: `button ${kind}`.trim(), type: "button", onclick: press }, name && icon(name), label);
+  if (typeof disabled === "function") return judged(made, () => grey(made, disabled(), title));
+  grey(made, disabled, title);
+  return made;
+}
+
+/**
+ * @param {HTMLButtonElement} made
+ * @param {string | boolean} reason
+ * @param {string} title where there is no reason
+ */
+function grey(made, reason, title) {
+  made.disabled = Boolean(reason);
+  const shown = typeof reason === "string" && reason ? reason : title;
+  if (shown) made.title = shown;
+  else made.removeAttribute("title");
 }
 
 /**

@@ -83,8 +83,8 @@ function actions(operator, client, options) {
   return h(
     "div",
     { class: "buttons" },
-    button(text.kick, () => askToEnd(operator, [client], "kick", options), { kind: "danger", disabled: whyNot(operator, [client], "kick") }),
-    button(text.lame, () => askToEnd(operator, [client], "lame", options), { disabled: whyNot(operator, [client], "lame") }),
+    button(text.kick, () => askToEnd(operator, [client], "kick", options), { kind: "danger", disabled: () => whyNot(operator, [client], "kick") }),
+    button(text.lame, () => askToEnd(operator, [client], "lame", options), { disabled: () => whyNot(operator, [client], "lame") }),
   );
 }
 

@@ -35,10 +35,10 @@ export function consumerActions(place, link, info, stream, done) {
   const groups = /** @type {{ group: string, pinned_client_id?: string }[]} */ (info.priority_groups ?? []);
   return [
     button(text.peek, () => openPeek(place, link, info, stream)),
-    button(text.next, () => openNext(place, link, info, done), { disabled: info.config.deliver_subject ? text.notPush : why("CONSUMER.MSG.NEXT") }),
+    button(text.next, () => openNext(place, link, info, done), { disabled: () => (info.config.deliver_subject ? text.notPush : why("CONSUMER.MSG.NEXT")) }),
     info.paused
-      ? button(text.resume, () => void attempt(() => pauseConsumer(link, streamName, name), text.resumed(name)).then(done), { icon: "play", disabled: why("CONSUMER.PAUSE") })
-      : button(text.pause, () => openPause(place, link, info, done), { icon: "pause", disabled: why("CONSUMER.PAUSE") }),
+      ? button(text.resume, () => void attempt(() => pauseConsumer(link, streamName, name), text.resumed(name)).then(done), { icon: "play", disabled: () => why("CONSUMER.PAUSE") })
+      : button(text.pause, () => openPause(place, link, info, done), { icon: "pause", disabled: () => why("CONSUMER.PAUSE") }),
     menu(text.more, () => [
       item(text.edit, () => openEditConsumer(place, link, info, done), why("CONSUMER.CREATE")),
       item(text.reset, () => openReset(place, link, info, done), why("CONSUMER.RESET")),

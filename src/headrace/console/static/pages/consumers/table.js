@@ -159,8 +159,9 @@ export class ConsumerTable {
     const many = !this.#only;
     const moment = (/** @type {string | undefined} */ time) => asDate(time)?.getTime();
     const address = (/** @type {ConsumerRow} */ { info }) => to("consumers", [info.stream_name, info.name]);
-    const create = this.#only && !this.#place.app.isReadOnly
-      ? button(text.create, () => this.#create(), { kind: "small", icon: "plus", disabled: forbidden(this.#link, "CONSUMER.CREATE", this.#only.name, "NEW") })
+    const stream = this.#only?.name;
+    const create = stream !== undefined && !this.#place.app.isReadOnly
+      ? button(text.create, () => this.#create(), { kind: "small", icon: "plus", disabled: () => forbidden(this.#link, "CONSUMER.CREATE", stream, "NEW") })
       : null;
     return new Table({
       name: many ? "all-consumers" : "consumers", label: text.title, key: ({ info }) => `${info.stream_name} ${info.name}`,

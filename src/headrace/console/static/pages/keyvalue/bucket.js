@@ -83,10 +83,10 @@ class BucketPage {
     if (app.isReadOnly) return [];
     const { link, config, written } = this.#bucket;
     return [
-      button(text.newKey, () => this.#newKey(), { icon: "plus", kind: "main", disabled: whyNot(link, `${written}>`) }),
+      button(text.newKey, () => this.#newKey(), { icon: "plus", kind: "main", disabled: () => whyNot(link, `${written}>`) }),
       menu(common.moreActions, () => [
-        button(text.editBucket, () => this.#edit(), { disabled: whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`) }),
-        button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
+        button(text.editBucket, () => this.#edit(), { disabled: () => whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`) }),
+        button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: () => whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
       ], { icon: "more", kind: "" }),
     ];
   }

@@ -17,7 +17,7 @@ import { textOf } from "./value.js";
 /**
  * @param {import("../../nats/keyvalue.js").Bucket} bucket
  * @param {Entry[]} entries newest first
- * @param {{ revertable: boolean, forbidden: string, signal: AbortSignal, changed: () => void }} options
+ * @param {{ revertable: boolean, forbidden: () => string, signal: AbortSignal, changed: () => void }} options
  */
 export function historyView(bucket, entries, { revertable, forbidden, signal, changed }) {
   if (!entries.length) return empty(text.noHistory);

@@ -10,6 +10,7 @@ import { openDanger } from "../../ui/dialog.js";
 import { saveFile } from "../../ui/download.js";
 import { empty, failure } from "../../ui/empty.js";
 import { icon } from "../../ui/icons.js";
+import { judged } from "../../ui/judged.js";
 import { payloadView } from "../../ui/payload.js";
 import { whyNot } from "../../ui/rights.js";
 import { keyCommand } from "./commands.js";
@@ -33,7 +34,6 @@ export class KeyView {
     this.#key = key;
     this.#isReadOnly = isReadOnly;
     this.#signal = signal;
-    this.#forbidden = (isKey(key) ? "" : text.keyUnusual) || whyNot(bucket.link, bucket.written + key);
     this.#facts = h("div", { class: "bucket-facts" });
     this.#newer = h("div", { role: "status" });
     this.#body = h("div", { class: "stack" });
@@ -48,7 +48,6 @@ export class KeyView {
   #isReadOnly;
   /** @type {AbortSignal} */
   #signal;
-  #forbidden;
   /** @type {Part} */
   #part = "value";
   /** @type {Entry | null} */
@@ -69,7 +68,7 @@ export class KeyView {
   #head(close) {
     const { link, written } = this.#bucket;
     const parts = /** @type {[Part, string][]} */ ([["value", text.value], ...(this.#isReadOnly ? [] : [["edit", text.edit]]), ["history", text.historyTab]]);
-    const reason = whyNot(link, written + this.#key);
+    const reason = () => whyNot(link, written + this.#key);
     return h(
       "header",
       {},
@@ -142,8 +141,14 @@ export class KeyView {
     );
   }
 
+  /** Why the key cannot be written, or "". */
+  #cannotWrite() {
+    return (isKey(this.#key) ? "" : text.keyUnusual) || whyNot(this.#bucket.link, this.#bucket.written + this.#key);
+  }
+
   #drawEditor() {
-    if (this.#forbidden) return replace(this.#body, empty(this.#forbidden));
+    const reason = this.#cannotWrite();
+    if (reason) return replace(this.#body, judged(empty(reason), () => { if (!this.#cannotWrite()) this.#draw(); }));
     this.#editor ??= new Editor(this.#bucket, this.#key, this.#entry, {
       saved: () => {
         this.#part = "value";
@@ -166,7 +171,7 @@ export class KeyView {
     try {
       const entries = await this.#bucket.history(this.#key, this.#signal);
       if (this.#signal.aborted || this.#part !== "history") return;
-      const view = historyView(this.#bucket, entries, { revertable: !this.#isReadOnly, forbidden: this.#forbidden, signal: this.#signal, changed: () => void this.#load() });
+      const view = historyView(this.#bucket, entries, { revertable: !this.#isReadOnly, forbidden: () => this.#cannotWrite(), signal: this.#signal, changed: () => void this.#load() });
       replace(this.#body, view, onCommandLine(keyCommand("history", this.#bucket.name, this.#key), `${keyCommand("revert", this.#bucket.name, this.#key)} ${entries[1]?.revision ?? 1}`));
     } catch (error) {
       if (!this.#signal.aborted) replace(this.#body, failure(error));

@@ -261,7 +261,7 @@ export class KeyList {
     return empty(
       text.noKeys,
       h("p", {}, text.noKeysNext),
-      mayWrite && button(text.newKey, this.#newKey, { icon: "plus", disabled: whyNot(bucket.link, `${bucket.written}>`) }),
+      mayWrite && button(text.newKey, this.#newKey, { icon: "plus", disabled: () => whyNot(bucket.link, `${bucket.written}>`) }),
       onCommandLine(`headrace kv put ${bucket.name} colour red`),
     );
   }

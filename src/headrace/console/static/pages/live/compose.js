@@ -8,6 +8,7 @@ import { listenForTrace } from "../../nats/traces.js";
 import { text } from "../../text/live.js";
 import { commandLine, status } from "../../ui/blocks.js";
 import { showProblem } from "../../ui/dialog.js";
+import { judged } from "../../ui/judged.js";
 import { payloadLine, payloadView } from "../../ui/payload.js";
 import { sendCommand } from "./commands.js";
 import { headerTable } from "./details.js";
@@ -49,7 +50,7 @@ export class Composer {
       this.#results,
     );
     signal.addEventListener("abort", () => this.#end.abort());
-    this.#arrange();
+    judged(this.element, () => this.#arrange());
   }
 
   /** @type {Link} */

@@ -13,11 +13,12 @@ import { Table } from "../../ui/table.js";
 export class ObjectList {
   /**
    * @param {ObjectIndex} index
-   * @param {{ open: (name: string) => void, upload: (() => void) | null }} options
+   * @param {{ open: (name: string) => void, upload: () => void, cannot: () => string }} options cannot: why nothing can be uploaded, or ""
    */
-  constructor(index, { open, upload }) {
+  constructor(index, { open, upload, cannot }) {
     this.#index = index;
     this.#upload = upload;
+    this.#cannot = cannot;
     this.#progress = h("span", { class: "muted small", role: "status" });
     this.#note = h("p", { class: "hint-box", hidden: true }, text.byNames);
     /** @type {Table<ObjectRow>} */
@@ -51,8 +52,8 @@ export class ObjectList {
 
   /** @type {ObjectIndex} */
   #index;
-  /** @type {(() => void) | null} */
   #upload;
+  #cannot;
   #selected = "";
   /** @type {Table<ObjectRow>} */
   #table;
@@ -94,7 +95,7 @@ export class ObjectList {
     return empty(
       text.noObjects,
       h("p", {}, text.noObjectsNext),
-      this.#upload && button(text.upload, this.#upload, { icon: "upload" }),
+      button(text.upload, this.#upload, { icon: "upload", disabled: this.#cannot }),
       onCommandLine(`headrace object put ${this.#index.store.name} report.pdf`),
     );
   }

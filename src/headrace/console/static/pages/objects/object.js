@@ -112,7 +112,7 @@ export class ObjectView {
   /** @param {ObjectFacts} facts */
   #drawActions(facts) {
     const { link, config } = this.#store;
-    const reason = (config.sealed && bucketText.sealed) || whyNot(link, this.#store.metaSubject(facts.name), `$JS.API.STREAM.PURGE.${config.name}`);
+    const reason = () => (config.sealed && bucketText.sealed) || whyNot(link, this.#store.metaSubject(facts.name), `$JS.API.STREAM.PURGE.${config.name}`);
     const isLarge = facts.size > MOST_DOWNLOADED;
     replace(
       this.#actions,

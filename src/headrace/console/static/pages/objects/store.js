@@ -50,9 +50,9 @@ class StorePage {
     this.#figures = h("div", { class: "bucket-figures" });
     this.#actions = h("div", { class: "buttons" });
     this.#side = h("div", { class: "bucket-side" });
-    this.#list = new ObjectList(this.#index, { open: (name) => this.open(name, true), upload: this.#cannotWrite() ? null : () => this.#uploads.choose() });
+    this.#list = new ObjectList(this.#index, { open: (name) => this.open(name, true), upload: () => this.#uploads.choose(), cannot: () => this.#cannotWrite() });
     const left = h("div", { class: "bucket-list objects-drop" }, this.#list.element);
-    if (!this.#cannotWrite()) this.#uploads.takeDrops(left);
+    this.#uploads.takeDrops(left, () => this.#cannotWrite());
     this.#panes = h("div", { class: "bucket-panes" }, left, this.#side);
     this.#drawActions();
     this.#follow();
@@ -100,8 +100,8 @@ class StorePage {
   #drawActions() {
     if (this.#place.app.isReadOnly) return;
     const { link, config } = this.#store;
-    const reason = this.#cannotWrite();
-    const update = (config.sealed && bucketText.sealed) || whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`);
+    const reason = () => this.#cannotWrite();
+    const update = () => (config.sealed && bucketText.sealed) || whyNot(link, `$JS.API.STREAM.UPDATE.${config.name}`);
     replace(
       this.#actions,
       button(text.upload, () => this.#uploads.choose(), { icon: "upload", kind: "main", disabled: reason }),
@@ -109,7 +109,7 @@ class StorePage {
       menu(common.moreActions, () => [
         button(text.editBucket, () => this.#edit(), { disabled: update }),
         button(text.seal, () => this.#seal(), { disabled: update }),
-        button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
+        button(text.deleteBucket, () => this.#delete(), { kind: "danger", disabled: () => whyNot(link, `$JS.API.STREAM.DELETE.${config.name}`) }),
       ], { icon: "more", kind: "" }),
     );
   }

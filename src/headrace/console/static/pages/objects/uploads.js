@@ -42,18 +42,24 @@ export class Uploads {
     this.#picker.click();
   }
 
-  /** Take files that are dropped on an element. @param {HTMLElement} place */
-  takeDrops(place) {
+  /**
+   * Take files that are dropped on an element, or say why they cannot be taken.
+   * @param {HTMLElement} place
+   * @param {() => string} cannot the reason, or ""
+   */
+  takeDrops(place, cannot) {
     const mark = (/** @type {DragEvent} */ event, /** @type {boolean} */ isOver) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
-      place.classList.toggle("is-over", isOver);
+      place.classList.toggle("is-over", isOver && !cannot());
     };
     place.addEventListener("dragover", (event) => mark(event, true));
     place.addEventListener("dragleave", (event) => mark(event, false));
     place.addEventListener("drop", (event) => {
       mark(event, false);
-      this.#take(event.dataTransfer?.files ?? null);
+      const reason = cannot();
+      if (reason) say(reason, { tone: "bad" });
+      else this.#take(event.dataTransfer?.files ?? null);
     });
   }
 

@@ -50,7 +50,7 @@ export function showConfiguration({ app, signal }, link, { id, body, follow, ask
     replace(
       actions,
       button(words.compare, () => void compare(), { kind: "small" }),
-      !app.isReadOnly && button(words.reloadButton, () => ask(), { kind: "small danger", disabled: whyNot(link, id) }),
+      !app.isReadOnly && button(words.reloadButton, () => ask(), { kind: "small danger", disabled: () => whyNot(link, id) }),
     );
   };
   const compare = async () => {

@@ -170,8 +170,8 @@ export class ServicePage {
 
   /** @param {EndpointRow} row */
   #callButton(row) {
-    const isForbidden = !/[*>]/.test(row.subject) && !mayPublish(this.#link, row.subject);
-    return button(text.call, () => void this.#call(row), { kind: "small", disabled: isForbidden && text.forbidden(row.subject) });
+    const isForbidden = () => !/[*>]/.test(row.subject) && !mayPublish(this.#link, row.subject);
+    return button(text.call, () => void this.#call(row), { kind: "small", disabled: () => isForbidden() && text.forbidden(row.subject) });
   }
 
   #instanceTable() {

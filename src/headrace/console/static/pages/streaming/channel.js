@@ -94,7 +94,7 @@ function sumsOf(channel) {
  */
 function action({ link, cluster }, verb, label, press) {
   const subject = adminSubject(cluster, verb);
-  return button(label, press, { kind: "danger small", disabled: mayPublish(link, subject) ? false : text.mayNot(subject) });
+  return button(label, press, { kind: "danger small", disabled: () => (mayPublish(link, subject) ? false : text.mayNot(subject)) });
 }
 
 /**
@@ -124,7 +124,7 @@ function subscriptionTable(target, isReadOnly, now) {
       { name: "behind", label: columns.behind, number: true, cell: (one) => count(behind(one)), sort: behind },
       ...(isReadOnly ? [] : [{
         name: "adopt", label: text.adopt,
-        cell: (/** @type {Subscription} */ one) => (one.durable_name ? button(text.adopt, () => adopt(target, one), { kind: "small", disabled: whyNot(one) }) : ""),
+        cell: (/** @type {Subscription} */ one) => (one.durable_name ? button(text.adopt, () => adopt(target, one), { kind: "small", disabled: () => whyNot(one) }) : ""),
       }]),
     ],
   };

@@ -85,20 +85,19 @@ export function showList(place) {
 function actions(place) {
   const link = /** @type {import("../../nats/link.js").Link} */ (place.app.account);
   return [
-    button(text.restore, () => openRestore(place), { icon: "upload", disabled: forbidden(link, "STREAM.RESTORE", "NEW") }),
-    button(text.create, () => openCreate(place), { kind: "main", icon: "plus", disabled: forbidden(link, "STREAM.CREATE", "NEW") }),
+    button(text.restore, () => openRestore(place), { icon: "upload", disabled: () => forbidden(link, "STREAM.RESTORE", "NEW") }),
+    button(text.create, () => openCreate(place), { kind: "main", icon: "plus", disabled: () => forbidden(link, "STREAM.CREATE", "NEW") }),
   ];
 }
 
 /** @param {Place} place */
 function noStreams(place) {
   const link = /** @type {import("../../nats/link.js").Link} */ (place.app.account);
-  const canMake = !place.app.isReadOnly && !forbidden(link, "STREAM.CREATE", "NEW");
   return empty(
     text.none,
     h("p", {}, text.noneNext),
     commandLine("headrace stream add ORDERS --subjects 'orders.>'"),
-    canMake && button(text.create, () => openCreate(place), { kind: "main", icon: "plus" }),
+    !place.app.isReadOnly && button(text.create, () => openCreate(place), { kind: "main", icon: "plus", disabled: () => forbidden(link, "STREAM.CREATE", "NEW") }),
   );
 }
 

@@ -58,7 +58,7 @@ export function openMessage(stream, message, { closed, changed }) {
 function actions({ name, info, link, place }, message, changed, close) {
   const sequence = count(message.sequence);
   const { config } = info;
-  const why = (config.sealed && streamText.denied.sealed) || (config.deny_delete && streamText.denied.delete) || forbidden(link, "STREAM.MSG.DELETE", name);
+  const why = () => (config.sealed && streamText.denied.sealed) || (config.deny_delete && streamText.denied.delete) || forbidden(link, "STREAM.MSG.DELETE", name);
   const address = `${location.origin}${location.pathname}${to("streams", [name, "messages"], { seq: message.sequence })}`;
   const remove = () => {
     close();

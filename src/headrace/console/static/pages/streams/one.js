@@ -87,18 +87,18 @@ function heading(place, link, info, reload) {
   const { name, description } = info.config;
   const isReadOnly = place.app.isReadOnly;
   const gone = () => place.go(to("streams"));
-  const why = reasons(link, info);
+  const why = () => reasons(link, info);
   const actions = isReadOnly
     ? []
     : [
-        button(text.publish, () => openPublish(link, info, { done: reload }), { kind: "main", icon: "upload", disabled: why.publish }),
-        button(text.purge, () => openPurge(place, link, info, reload), { disabled: why.purge }),
+        button(text.publish, () => openPublish(link, info, { done: reload }), { kind: "main", icon: "upload", disabled: () => why().publish }),
+        button(text.purge, () => openPurge(place, link, info, reload), { disabled: () => why().purge }),
         menu(text.more, () => [
-          item(text.edit, () => openEdit(place, info, reload), why.edit),
+          item(text.edit, () => openEdit(place, info, reload), why().edit),
           item(text.copy, () => openCopy(place, info), forbidden(link, "STREAM.CREATE", "NEW")),
           item(text.backup, () => openBackup(place, link, info), forbidden(link, "STREAM.SNAPSHOT", name)),
           (info.cluster?.replicas?.length ?? 0) > 0 && item(text.stepDown, () => void attempt(() => stepDown(link, name), formText.stepDownDone), forbidden(link, "STREAM.LEADER.STEPDOWN", name)),
-          item(text.seal, () => openSeal(place, link, info, reload), why.edit),
+          item(text.seal, () => openSeal(place, link, info, reload), why().edit),
           item(text.remove, () => openDelete(place, link, info, gone), forbidden(link, "STREAM.DELETE", name)),
         ], { kind: "", icon: "more" }),
       ];
