@@ -95,6 +95,7 @@ def _sample(page: Page, minute: float, progress: Progress) -> dict[str, float]:
 
 def _walk(page: Page) -> None:
     """Look at all pages, scroll through the long lists, and go back to the messages."""
+    page.touch()
     for name in _LISTS:
         page.shown_after(f"#/{name}", f'[data-page="{name}"] tbody tr[data-key]')
         page.scroll(".table-box.windowed")

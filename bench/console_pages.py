@@ -70,6 +70,10 @@ class Page:
         """Let the page be for so long."""
         self._page.wait_for_timeout(ms)
 
+    def touch(self) -> None:
+        """Press a key that does nothing: a tab that nobody touches for half an hour signs out."""
+        self._page.keyboard.press("Shift")
+
     def memory(self) -> dict[str, float]:
         """The tab as it is, with what waits for the collector: heap, nodes and listeners of its documents,
         and what its process has to itself.

@@ -24,6 +24,9 @@ class FakePage:
     def rest(self, ms):
         pass
 
+    def touch(self):
+        self.walked.append("touched")
+
     def scroll(self, selector):
         pass
 
@@ -60,7 +63,7 @@ def test_tab_is_measured_before_and_after_a_walk_that_ends_at_the_messages(capsy
         load.kill()
     assert [sample["private_mib"] for sample in samples] == [50.0, 100.0]
     assert all("kept_heap_mib" in sample for sample in samples)
-    assert page.walked[:2] == ["#/streams", "#/connections"]
+    assert page.walked[:3] == ["touched", "#/streams", "#/connections"]
     assert page.walked[-1] == "#/live?subject=load.%3E"
 
 
