@@ -18,6 +18,8 @@ from harness import depth
 from harness.browser import Console, browser
 from harness.console_files import ConsoleFiles
 from harness.processes import SIDES, ServerProcess
+from headrace.client.blocking import connect
+from headrace.client.jetstream_api import JetStreamApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +112,13 @@ def headrace_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served
 @pytest.fixture(scope="session")
 def nats_server_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     yield from _served("nats-server", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def api(headrace_served: Served) -> Iterator[JetStreamApi]:
+    """JetStream's API as another client of `app` has it, beside the pages."""
+    with connect(headrace_served.server.url.replace("//", "//app:app@")) as connection:
+        yield JetStreamApi(connection)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
+from console.questions import confirm, figure, pick
 from harness.browser import Console
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
@@ -15,11 +16,9 @@ from headrace.client.jetstream_api import JetStreamApi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser
 
     from .conftest import Served
-
-UNDO_MS = 5_100
 
 
 @pytest.fixture(scope="module", params=["headrace", "nats-server"])
@@ -58,23 +57,6 @@ def make(api: JetStreamApi, stream: str, name: str, **config: Any) -> None:
 
 def info(api: JetStreamApi, stream: str, name: str) -> dict[str, Any]:
     return api.ask(f"CONSUMER.INFO.{stream}.{name}", None)
-
-
-def figure(page: Page, label: str) -> Locator:
-    return page.locator(".figure", has=page.get_by_text(label, exact=True)).locator(".value")
-
-
-def pick(page: Page, name: str) -> None:
-    page.locator("main").get_by_role("button", name="More").click()
-    page.locator(".menu .list").get_by_role("button", name=name, exact=True).click()
-
-
-def confirm(page: Page, name: str) -> None:
-    question = page.get_by_role("dialog")
-    question.get_by_label(f"Type “{name}” to go on").fill(name)
-    question.locator("button[type=submit]").click()
-    expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.clock.fast_forward(UNDO_MS)
 
 
 @pytest.mark.parametrize("api", ["headrace"], indirect=True)

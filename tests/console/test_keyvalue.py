@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from console.questions import danger, figure
 from headrace.client.api import JetStreamAssets
 from headrace.client.blocking import connect
 from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.keyvalue import KeyValueBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Locator, Page
 
-    from console.conftest import Served
     from harness.browser import Console
-
-
-@pytest.fixture
-def api(headrace_served: Served) -> Iterator[JetStreamApi]:
-    """The API as another client of the same account has it."""
-    with connect(f"nats://app:app@127.0.0.1:{headrace_served.server.port}") as connection:
-        yield JetStreamApi(connection)
 
 
 def test_key_is_made_changed_compared_brought_back_and_removed(any_console: Console) -> None:
@@ -304,10 +295,6 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("group", name="Parts of the key").get_by_role("button", name=name, exact=True)
 
 
-def figure(page: Page, label: str) -> Locator:
-    return page.locator(".figure").filter(has=page.get_by_text(label, exact=True)).locator(".value")
-
-
 def test_question_before_a_loss_holds_a_long_name(console: Console, api: JetStreamApi) -> None:
     name = "L" * 100
     KeyValueBucket.create(api, name)
@@ -317,14 +304,3 @@ def test_question_before_a_loss_holds_a_long_name(console: Console, api: JetStre
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Type")).to_be_focused()
     assert dialog.evaluate("(dialog) => dialog.scrollWidth <= dialog.clientWidth")
-
-
-def danger(page: Page, name: str, typed: str) -> None:
-    """Do what is asked for twice: the name is typed, then the time of undoing passes."""
-    page.get_by_role("button", name=name, exact=True).click()
-    dialog = page.get_by_role("dialog")
-    page.clock.install()
-    dialog.get_by_label("Type").fill(typed)
-    dialog.get_by_role("button", name=name, exact=True).click()
-    expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.clock.fast_forward(5_000)

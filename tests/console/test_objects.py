@@ -13,26 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from console.questions import danger
 from headrace.client.api import JetStreamAssets
-from headrace.client.blocking import connect
-from headrace.client.jetstream_api import JetStreamApi
 from headrace.client.objects import ObjectBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Locator, Page
 
-    from console.conftest import Served
     from harness.browser import Console
-
-
-@pytest.fixture
-def api(headrace_served: Served) -> Iterator[JetStreamApi]:
-    """The API as another client of the same account has it."""
-    with connect(f"nats://app:app@127.0.0.1:{headrace_served.server.port}") as connection:
-        yield JetStreamApi(connection)
+    from headrace.client.jetstream_api import JetStreamApi
 
 
 def test_object_goes_up_is_renamed_linked_comes_down_and_is_deleted(
@@ -226,18 +217,6 @@ def upload(page: Page, file: Path) -> None:
 
 def transfer(page: Page, name: str) -> Locator:
     return page.locator(".transfers > li", has_text=name)
-
-
-def danger(page: Page, name: str, typed: str) -> Locator:
-    """Do what is asked for twice: the name is typed, then the time of undoing passes."""
-    page.get_by_role("button", name=name, exact=True).click()
-    dialog = page.get_by_role("dialog")
-    page.clock.install()
-    dialog.get_by_label("Type").fill(typed)
-    dialog.get_by_role("button", name=name, exact=True).click()
-    expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.clock.fast_forward(5_000)
-    return dialog
 
 
 def png(width: int, height: int) -> bytes:

@@ -10,28 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from headrace.client.blocking import connect
-from headrace.client.jetstream_api import JetStreamApi
+from console.questions import confirm, pick
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Locator, Page
 
     from harness.browser import Console
+    from headrace.client.jetstream_api import JetStreamApi
 
-    from .conftest import Served
 
 HOSTILE = "odd.<img/src=x/onerror=alert(1)>"
-UNDO_MS = 5_100
-
-
-@pytest.fixture(scope="module")
-def api(headrace_served: Served) -> Iterator[JetStreamApi]:
-    """JetStream's API in the account of `app`, beside the page."""
-    with connect(headrace_served.server.url.replace("//", "//app:app@")) as connection:
-        yield JetStreamApi(connection)
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +53,6 @@ def store(api: JetStreamApi, subject: str, payload: bytes, headers: bytes = b"")
 
 def rows(page: Page, table: str = "Messages of the stream") -> Locator:
     return page.get_by_role("table", name=table).locator("tbody tr[data-key]")
-
-
-def pick(page: Page, name: str) -> None:
-    page.locator("main").get_by_role("button", name="More").click()
-    page.locator(".menu .list").get_by_role("button", name=name, exact=True).click()
-
-
-def confirm(page: Page, name: str) -> None:
-    """Type the name into the question, and let the time for taking it back pass."""
-    question = page.get_by_role("dialog")
-    question.get_by_label(f"Type “{name}” to go on").fill(name)
-    question.locator("button[type=submit]").click()
-    expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.clock.fast_forward(UNDO_MS)
 
 
 def test_stream_is_made_published_to_browsed_and_deleted(any_console: Console) -> None:
