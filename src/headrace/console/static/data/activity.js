@@ -3,7 +3,8 @@
  * they come from the JetStream API, of an operator's from the servers' own documents.
  */
 
-import { consumers, streams } from "../nats/jetstream.js";
+import { consumers } from "../nats/consumers.js";
+import { streams } from "../nats/jetstream.js";
 import { everyServer } from "../nats/system.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */

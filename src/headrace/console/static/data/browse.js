@@ -4,7 +4,7 @@
  * costs some twenty requests, not one for each sequence.
  */
 
-import { readForward } from "../nats/jetstream.js";
+import { readForward } from "../nats/stored.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */
 /** @typedef {import("../nats/jetstream.js").StreamConfig} StreamConfig */

@@ -4,7 +4,7 @@
  */
 
 import { asDate } from "../format.js";
-import { storedMessage } from "../nats/jetstream.js";
+import { storedMessage } from "../nats/stored.js";
 
 /** @typedef {import("../nats/link.js").Link} Link */
 /** @typedef {import("../nats/jetstream.js").ConsumerInfo} ConsumerInfo */

@@ -3,9 +3,10 @@
  * Never here: what is right or wrong of it (findings.js).
  */
 
-import { accountInfo, consumers, streams } from "../nats/jetstream.js";
 import { clientsOfAccount } from "../nats/connections.js";
+import { consumers } from "../nats/consumers.js";
 import { NoRight, NotConnected } from "../nats/errors.js";
+import { accountInfo, streams } from "../nats/jetstream.js";
 import { good, headraceVersion, health, jetstreamOfAll, routes, varz } from "../nats/servers.js";
 import { everyServer } from "../nats/system.js";
 

@@ -2,7 +2,8 @@
  * Consumers whose lag grows: asked for twice a minute of the streams that have consumers, as many as are quick to ask.
  */
 
-import { consumers, streams } from "../nats/jetstream.js";
+import { consumers } from "../nats/consumers.js";
+import { streams } from "../nats/jetstream.js";
 import { LagHistory } from "./lag_history.js";
 import { poll } from "./poll.js";
 

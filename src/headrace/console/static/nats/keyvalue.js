@@ -6,8 +6,9 @@
 
 import { bucketInfo, withSettings } from "./buckets.js";
 import { Refused } from "./errors.js";
-import { publishStored, readForward, storedMessage } from "./jetstream.js";
+import { publishStored } from "./jetstream.js";
 import { noted } from "./own_actions.js";
+import { readForward, storedMessage } from "./stored.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamInfo} StreamInfo */

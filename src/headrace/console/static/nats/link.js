@@ -4,10 +4,13 @@
  * Never here: what is asked (jetstream.js, system.js), how it looks.
  */
 
-import { createInbox, headers, wsconnect } from "../vendor/nats-core.js";
-import { checked, isNobody, readJson, translated } from "./answers.js";
+import { createInbox, wsconnect } from "../vendor/nats-core.js";
+import { checked, readJson, translated } from "./answers.js";
 import { authenticators } from "./credentials.js";
-import { NoAnswer, NoRight, NobodyThere, NotConnected } from "./errors.js";
+import { NoRight, NotConnected } from "./errors.js";
+import { gather } from "./many_answers.js";
+import { publishOrRefuse } from "./refused_publish.js";
+import { requestHeaders } from "./request_headers.js";
 import { USER_INFO } from "./rights.js";
 
 /** @typedef {import("../vendor/nats-core.js").NatsConnection} NatsConnection */
@@ -19,13 +22,10 @@ import { USER_INFO } from "./rights.js";
 /** @typedef {{ user: string, account: string, expires?: number, permissions?: Permissions }} UserInfo */
 /** @typedef {{ publish?: Rights, subscribe?: Rights, responses?: object }} Permissions */
 /** @typedef {{ allow?: string[], deny?: string[] }} Rights */
-/** @typedef {Record<string, string | string[]>} HeaderValues */
+/** @typedef {import("./request_headers.js").HeaderValues} HeaderValues */
 /** @typedef {{ timeout?: number, headers?: HeaderValues }} AskOptions timeout in milliseconds */
 
 const TIMEOUT = 5_000;
-/** The header that says to servers that a request comes from a console, for logs and audit advisories. */
-const CONSOLE_HEADER = "Headrace-Console";
-const OWN = /^\$(SYS\.|JS\.API\.)/;
 
 export class Link extends EventTarget {
   /**
@@ -108,10 +108,10 @@ export class Link extends EventTarget {
    * @param {AskOptions} [options]
    * @returns {Promise<Msg>}
    */
-  async ask(subject, body = "", { timeout = TIMEOUT, headers: lines = {} } = {}) {
+  async ask(subject, body = "", { timeout = TIMEOUT, headers = {} } = {}) {
     this.#check();
     try {
-      return await this.#connection.request(subject, body, { timeout, headers: this.#headers(subject, lines) });
+      return await this.#connection.request(subject, body, { timeout, headers: requestHeaders(subject, this.sender, headers) });
     } catch (error) {
       throw translated(error, subject, timeout);
     }
@@ -157,52 +157,9 @@ export class Link extends EventTarget {
    * @param {{ take: (message: Msg) => unknown, quiet?: number, timeout?: number, expected?: number, headers?: HeaderValues, signal?: AbortSignal }} options
    * @returns {Promise<void>}
    */
-  eachAnswer(subject, body, { take, quiet = 300, timeout = TIMEOUT, expected = 0, headers: lines = {}, signal }) {
+  async eachAnswer(subject, body, { take, quiet = 300, timeout = TIMEOUT, expected = 0, headers = {}, signal }) {
     this.#check();
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return resolve();
-      let heard = 0;
-      let timer = setTimeout(() => end(heard ? null : new NoAnswer(subject, timeout)), timeout);
-      const inbox = createInbox();
-      /** @param {unknown} error */
-      const end = (error) => {
-        clearTimeout(timer);
-        subscription.unsubscribe();
-        this.removeEventListener("denied", denied);
-        signal?.removeEventListener("abort", stop);
-        if (error) reject(error);
-        else resolve();
-      };
-      const stop = () => end(null);
-      /** @param {Event} event */
-      const denied = (event) => {
-        const refusal = /** @type {CustomEvent<NoRight>} */ (event).detail;
-        if (refusal.subject === subject || refusal.subject === inbox) end(refusal);
-      };
-      const subscription = this.#connection.subscribe(inbox, {
-        callback: (error, message) => {
-          if (error) return end(translated(error, subject, timeout));
-          if (isNobody(message)) return end(new NobodyThere(subject));
-          heard += 1;
-          clearTimeout(timer);
-          timer = setTimeout(() => end(null), quiet);
-          try {
-            if (take(message) === false || heard === expected) end(null);
-          } catch (problem) {
-            end(problem);
-          }
-          return undefined;
-        },
-      });
-      this.addEventListener("denied", denied);
-      signal?.addEventListener("abort", stop);
-      try {
-        this.#connection.publish(subject, body, { reply: inbox, headers: this.#headers(subject, lines) });
-      } catch (error) {
-        end(translated(error, subject, timeout)); // it is larger than the server takes
-      }
-      return undefined;
-    });
+    await gather(this.#connection, this, { subject, body, take, quiet, timeout, expected, signal, headers: requestHeaders(subject, this.sender, headers) });
   }
 
   /**
@@ -240,24 +197,7 @@ export class Link extends EventTarget {
    */
   async publish(subject, body, options = {}) {
     this.#check();
-    /** @type {NoRight | undefined} */
-    let refusal;
-    /** @param {Event} event */
-    const denied = (event) => {
-      const found = /** @type {CustomEvent<NoRight>} */ (event).detail;
-      if (found.subject === subject) refusal = found;
-    };
-    this.addEventListener("denied", denied);
-    try {
-      this.#connection.publish(subject, body, options);
-      await this.#connection.flush();
-      await nextTurn(); // the refusal came before the answer to the flush, but is told through an iterator
-    } catch (error) {
-      throw translated(error, subject, TIMEOUT);
-    } finally {
-      this.removeEventListener("denied", denied);
-    }
-    if (refusal) throw refusal;
+    await publishOrRefuse(this.#connection, this, subject, body, options, TIMEOUT);
   }
 
   /** The time to the server and back, in milliseconds. */
@@ -277,20 +217,6 @@ export class Link extends EventTarget {
 
   #check() {
     if (this.state === "closed" || this.#connection.isClosed()) throw new NotConnected(this.reason || "not connected");
-  }
-
-  /**
-   * The headers of a request. The servers' own subjects are those of the system and of JetStream's API; a message of a
-   * person to others, buckets among them, has the headers that the person gave it, and no more: it may be stored.
-   *
-   * @param {string} subject
-   * @param {HeaderValues} lines
-   */
-  #headers(subject, lines) {
-    const made = headers();
-    if (OWN.test(subject)) made.set(CONSOLE_HEADER, this.sender);
-    for (const [name, values] of Object.entries(lines)) for (const value of [values].flat()) made.append(name, value);
-    return made.keys().length ? made : undefined;
   }
 
   /**
@@ -361,16 +287,4 @@ const RECONNECT_MS = 2_000;
 /** What of a user can change with a reload; the time until a login ends always does. @param {UserInfo} who */
 function rightsIn({ user, account, permissions }) {
   return JSON.stringify([user, account, permissions]);
-}
-
-/** Done when everything that waits now has run. A timer would be slow in a tab that is not seen. @returns {Promise<void>} */
-function nextTurn() {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });
 }

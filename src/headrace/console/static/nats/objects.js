@@ -6,9 +6,10 @@
 
 import { Sha256 } from "../data/sha256.js";
 import { bucketInfo, withSettings } from "./buckets.js";
+import { publishStored, purgeStream } from "./jetstream.js";
 import { CHUNK, documentOf, encodedName, factsOf, newId, padded, shownDigest } from "./object_facts.js";
-import { publishStored, purgeStream, readForward, storedMessage } from "./jetstream.js";
 import { noted } from "./own_actions.js";
+import { readForward, storedMessage } from "./stored.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./jetstream.js").StreamInfo} StreamInfo */

@@ -4,7 +4,8 @@
  * Source: the ordered consumer of NATS clients (ADR-17).
  */
 
-import { createConsumer, deleteConsumer, headerRows } from "./jetstream.js";
+import { createConsumer, deleteConsumer } from "./consumers.js";
+import { headerRows } from "./stored.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {import("./link.js").Msg} Msg */

@@ -3,8 +3,8 @@
  */
 
 import { Refused } from "./errors.js";
-import { headerRows } from "./jetstream.js";
 import { noted } from "./own_actions.js";
+import { headerRows } from "./stored.js";
 
 /** @typedef {import("./link.js").Link} Link */
 /** @typedef {{ subject: string, sequence: number, delivery: number, time: string, pending: number, headers: [string, string][], data: Uint8Array,

@@ -3,7 +3,7 @@
 import { to } from "../../app.js";
 import { h } from "../../dom/element.js";
 import { asDate, count, readDurationNs } from "../../format.js";
-import { deleteConsumer, pauseConsumer, resetConsumer, unpinConsumer } from "../../nats/jetstream.js";
+import { deleteConsumer, pauseConsumer, resetConsumer, unpinConsumer } from "../../nats/consumers.js";
 import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/consumers.js";
 import { button, onCommandLine, shellWord } from "../../ui/blocks.js";

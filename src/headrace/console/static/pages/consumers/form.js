@@ -4,7 +4,7 @@ import { to } from "../../app.js";
 import { filtersOf } from "../../data/consumer_lag.js";
 import { h } from "../../dom/element.js";
 import { readDurationNs } from "../../format.js";
-import { createConsumer } from "../../nats/jetstream.js";
+import { createConsumer } from "../../nats/consumers.js";
 import { noted } from "../../nats/own_actions.js";
 import { text } from "../../text/consumers.js";
 import { text as streamText } from "../../text/stream_forms.js";

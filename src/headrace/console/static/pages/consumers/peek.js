@@ -7,7 +7,7 @@ import { to } from "../../app.js";
 import { filtersOf } from "../../data/consumer_lag.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count } from "../../format.js";
-import { readForward } from "../../nats/jetstream.js";
+import { readForward } from "../../nats/stored.js";
 import { covers } from "../../nats/subjects.js";
 import { text } from "../../text/consumers.js";
 import { text as common } from "../../text/common.js";

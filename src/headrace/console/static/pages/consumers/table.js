@@ -6,7 +6,7 @@ import { OFTEN, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h } from "../../dom/element.js";
 import { asDate, count, duration } from "../../format.js";
 import { NoAnswer, NoRight, NobodyThere, Refused } from "../../nats/errors.js";
-import { consumers } from "../../nats/jetstream.js";
+import { consumers } from "../../nats/consumers.js";
 import { text } from "../../text/consumers.js";
 import { ago, button, commandLine, shellWord, when } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";

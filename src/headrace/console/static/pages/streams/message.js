@@ -5,7 +5,7 @@ import { judge, formOf, schemaFor, schemasOf } from "../../data/schema.js";
 import { foreign, h } from "../../dom/element.js";
 import { saveFile } from "../../ui/download.js";
 import { bytes, count } from "../../format.js";
-import { deleteMessage, storedMessage } from "../../nats/jetstream.js";
+import { deleteMessage, storedMessage } from "../../nats/stored.js";
 import { text } from "../../text/stream_messages.js";
 import { text as streamText } from "../../text/streams.js";
 import { button, copy, facts, onCommandLine, shellWord, status, when } from "../../ui/blocks.js";

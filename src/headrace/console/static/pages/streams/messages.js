@@ -4,7 +4,7 @@ import { to } from "../../app.js";
 import { pageSize, readBackward, readRange } from "../../data/browse.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count } from "../../format.js";
-import { storedMessage } from "../../nats/jetstream.js";
+import { storedMessage } from "../../nats/stored.js";
 import { text } from "../../text/stream_messages.js";
 import { ago, button, onCommandLine, shellWord, when } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
