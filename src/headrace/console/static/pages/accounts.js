@@ -10,6 +10,7 @@ import { text } from "../text/accounts.js";
 import { card, meter, onCommandLine, pageHead, tag } from "../ui/blocks.js";
 import { empty, failure } from "../ui/empty.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { showAccount } from "./accounts/one.js";
 
 /** @typedef {import("./index.js").Place} Place */
@@ -41,14 +42,14 @@ function showAll({ host, app, signal, go }, link) {
   /** @type {string[]} */
   let inView = [];
   /** @type {Table<Row>} */
-  const table = new Table({
+  const table = new Table(inAddress({
     name: "accounts", label: text.label, columns: columns(), sorted: ["name", "up"], key: (row) => row.name,
     words: (row) => `${row.name} ${row.stats?.name ?? ""}`,
     open: (row) => go(to("accounts", [row.name])),
     seen: (seen) => { inView = seen.map((row) => row.name); },
     json: ({ rates: _rates, ...row }) => row,
     empty: () => empty(text.none),
-  });
+  }));
   replace(host, head, problem, card(null, { flush: true }, table.element), onCommandLine("headrace server report accounts", "headrace server request accountz"));
 
   const failed = (/** @type {unknown} */ error) => replace(problem, failure(error));

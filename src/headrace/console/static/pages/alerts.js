@@ -3,6 +3,7 @@
 import { to } from "../app.js";
 import { followFindings } from "../data/findings.js";
 import { KINDS } from "../data/event_kinds.js";
+import { addressQuery } from "../dom/address_query.js";
 import { foreign, h, replace } from "../dom/element.js";
 import { clockTime, count } from "../format.js";
 import { text, whatWords } from "../text/alerts.js";
@@ -12,6 +13,7 @@ import { empty, failure } from "../ui/empty.js";
 import { say } from "../ui/toasts.js";
 import { countedFindings, findingList } from "../ui/findings.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { openGroup } from "./alerts/group.js";
 import { sound } from "./alerts/sound.js";
 
@@ -29,7 +31,7 @@ export async function show({ host, query, app, signal, go }) {
   const notes = h("div", { class: "stack" });
   const listen = button(sound.isOn ? text.soundOn : text.soundOff, () => switchSound(listen), { kind: "quiet small" });
   listen.setAttribute("aria-pressed", String(sound.isOn));
-  const table = new Table(tableOptions(app, signal, chosen));
+  const table = new Table(inAddress(tableOptions(app, signal, chosen)));
   const kinds = /** @type {[string, string][]} */ ([["all", text.all], ["problems", text.problems], ...KINDS.map((kind) => [kind, text.kinds[kind]])]);
   replace(
     host,
@@ -38,7 +40,7 @@ export async function show({ host, query, app, signal, go }) {
       actions: [listen, button(text.clear, () => { alerts.clear(); say(text.cleared); }, { kind: "small" })],
     }),
     card(text.findings, { flush: true, actions: [counted] }, findings),
-    card(text.events, { flush: true }, h("div", { class: "alert-kinds" }, choice(text.filterLabel, kinds, chosen, (kind) => go(to("alerts", [], { kind: kind === "all" ? "" : kind })))), table.element),
+    card(text.events, { flush: true }, h("div", { class: "alert-kinds" }, choice(text.filterLabel, kinds, chosen, (kind) => go(to("alerts", [], { ...Object.fromEntries(addressQuery()), kind: kind === "all" ? "" : kind })))), table.element),
     notes,
     onCommandLine(...commands(app)),
   );

@@ -117,6 +117,7 @@ class ConnectionsPage {
       json: ({ rates: _rates, ...client }) => client,
       sorted: sort ? [sort, direction === "up" ? "up" : "down"] : this.#isClosed ? ["stop", "down"] : ["cid", "up"],
       arranged: (column, towards) => this.#arrange(column, towards),
+      filtered: (typed) => this.#filterBy(typed),
       open: (row) => this.#open(row.server.id, row.cid),
       pick: this.#canEnd,
       picked: () => this.#drawEnding(),
@@ -149,6 +150,12 @@ class ConnectionsPage {
     Object.assign(this.#asked, { sort: column, direction, page: undefined });
     history.replaceState(null, "", this.#address());
     if (this.#list.orderBy(column)) this.#refresh();
+  }
+
+  /** @param {string} typed */
+  #filterBy(typed) {
+    this.#asked.find = typed.trim() || undefined;
+    history.replaceState(null, "", this.#address());
   }
 
   /** @param {number} step */

@@ -10,6 +10,7 @@ import { text } from "../text/map.js";
 import { card, onCommandLine, pageHead, status } from "../ui/blocks.js";
 import { empty, failure } from "../ui/empty.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { distanceOf, drawing, legend } from "./map/drawing.js";
 
 /** @typedef {import("./index.js").Place} Place */
@@ -27,7 +28,7 @@ export async function show({ host, app, signal }) {
   const rates = new Rates();
   const sentence = h("p", { class: "sentence" });
   const box = h("div", { class: "map-box" });
-  const table = new Table(tableOptions());
+  const table = new Table(inAddress(tableOptions()));
   replace(
     host,
     pageHead("Map", { sub: text.sub }),

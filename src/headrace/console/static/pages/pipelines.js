@@ -9,6 +9,7 @@ import { ago, button, card, commandLine, figure, figures, onCommandLine, pageHea
 import { empty, failure } from "../ui/empty.js";
 import { field, input } from "../ui/fields.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { openQuery } from "./pipelines/query.js";
 
 /** @typedef {import("./index.js").Place} Place */
@@ -29,7 +30,7 @@ export function show({ host, query, app, signal, go }) {
   const sums = h("div");
   const notes = h("div");
   const body = h("div");
-  const table = new Table(tableOptions(signal));
+  const table = new Table(inAddress(tableOptions(signal)));
   replace(
     host,
     pageHead("Pipelines", { sub: foreign(text.sub(subject)), actions: [button(text.other, () => go(to("pipelines", [], { subject, choose: "1" })), { kind: "small" })] }),

@@ -12,6 +12,7 @@ import { empty, failure } from "../ui/empty.js";
 import { countedFindings, findingList } from "../ui/findings.js";
 import { CHECKS } from "../data/findings.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { showServer } from "./server/one.js";
 
 /** @typedef {import("./index.js").Place} Place */
@@ -76,7 +77,7 @@ function isSilent(row) {
  */
 function serverTable(open) {
   const { columns } = text;
-  return new Table({
+  return new Table(inAddress({
     name: "servers", label: text.label, open, sorted: ["name", "up"],
     key: (row) => row.server.id,
     words: (row) => [row.server.name, row.server.cluster, row.server.ver, row.server.host].join(" "),
@@ -95,7 +96,7 @@ function serverTable(open) {
       { name: "slow", label: columns.slow, cell: (row) => count(row.stats.slow_consumers), sort: (row) => row.stats.slow_consumers, number: true },
     ],
     empty: () => empty(text.none, text.noneNext),
-  });
+  }));
 }
 
 /** @param {number | null | undefined} value */

@@ -10,6 +10,7 @@ import { text } from "../text/services.js";
 import { card, commandLine, onCommandLine, pageHead, status } from "../ui/blocks.js";
 import { empty, failure } from "../ui/empty.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 import { ServicePage } from "./services/service.js";
 import { told } from "./services/notes.js";
 import { mean, services } from "./services/summary.js";
@@ -37,7 +38,7 @@ function showAll({ host, signal, go }, link) {
   const rates = new Rates();
   const notes = h("div", { class: "stack" });
   const body = h("div");
-  const table = new Table({
+  const table = new Table(inAddress({
     name: "services",
     label: text.tableLabel,
     columns: COLUMNS,
@@ -45,7 +46,7 @@ function showAll({ host, signal, go }, link) {
     words: (row) => `${row.name} ${row.description}`,
     sorted: ["name", "up"],
     open: (row) => go(to("services", [row.name])),
-  });
+  }));
   replace(host, pageHead(text.title, { sub: text.sub }), notes, body, onCommandLine("headrace micro ls", "headrace micro ping"));
   const list = card("", { flush: true }, table.element);
   poll({

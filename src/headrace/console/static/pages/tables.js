@@ -9,6 +9,7 @@ import { text } from "../text/tables.js";
 import { ago, card, figure, figures, onCommandLine, pageHead, status } from "../ui/blocks.js";
 import { empty, failure } from "../ui/empty.js";
 import { Table } from "../ui/table.js";
+import { inAddress } from "../ui/table_address.js";
 
 /** @typedef {import("./index.js").Place} Place */
 /** @typedef {import("../nats/tables.js").TableState} TableState */
@@ -19,7 +20,7 @@ export function show({ host, app, signal }) {
   const link = /** @type {import("../nats/link.js").Link} */ (app.operator);
   const sums = h("div");
   const body = h("div");
-  const table = new Table(tableOptions(app));
+  const table = new Table(inAddress(tableOptions(app)));
   replace(host, pageHead("Tables", { sub: text.sub }), sums, body, onCommandLine("headrace tables list tables", "headrace tables verify tables"));
   poll({
     every: SELDOM,

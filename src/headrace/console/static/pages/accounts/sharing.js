@@ -6,6 +6,7 @@ import { text } from "../../text/accounts.js";
 import { button, card, status, tag } from "../../ui/blocks.js";
 import { empty } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {import("../../nats/accounts.js").Export} Export */
 /** @typedef {import("../../nats/accounts.js").Import} Import */
@@ -79,7 +80,7 @@ function shares(source, destinations) {
 /** @returns {Table<Export>} */
 function exportTable() {
   const names = text.sharing;
-  return new Table({
+  return new Table(inAddress({
     name: "account-exports", label: text.exports, key: (row) => `${row.type} ${row.subject}`, words: (row) => `${row.subject} ${row.name ?? ""}`,
     columns: [
       { name: "subject", label: names.subject, cell: (row) => foreign(row.subject, "mono"), sort: (row) => row.subject },
@@ -89,7 +90,7 @@ function exportTable() {
       { name: "latency", label: names.latency, cell: (row) => foreign(row.service_latency?.results, "mono"), hidden: true },
     ],
     empty: () => empty(text.noExports),
-  });
+  }, "exports-"));
 }
 
 /** @param {Export} row */
@@ -101,7 +102,7 @@ function who(row) {
 /** @returns {Table<Import>} */
 function importTable() {
   const names = text.sharing;
-  return new Table({
+  return new Table(inAddress({
     name: "account-imports", label: text.imports, key: (row) => `${row.type} ${row.account} ${row.subject} ${row.local_subject ?? row.to ?? ""}`, words: (row) => `${row.subject} ${row.account} ${row.local_subject ?? ""}`,
     columns: [
       { name: "subject", label: names.subject, cell: (row) => foreign(row.subject, "mono"), sort: (row) => row.subject },
@@ -111,13 +112,13 @@ function importTable() {
       { name: "state", label: names.state, cell: (row) => (row.invalid ? status("bad", text.invalid) : status("good", text.works)), sort: (row) => Number(row.invalid ?? false) },
     ],
     empty: () => empty(text.noImports),
-  });
+  }, "imports-"));
 }
 
 /** @returns {Table<Mapping>} */
 function mappingTable() {
   const names = text.sharing;
-  return new Table({
+  return new Table(inAddress({
     name: "account-mappings", label: text.mappings, key: (row) => `${row.source} ${row.subject} ${row.cluster ?? ""}`,
     columns: [
       { name: "source", label: names.subject, cell: (row) => foreign(row.source, "mono"), sort: (row) => row.source },
@@ -126,5 +127,5 @@ function mappingTable() {
       { name: "cluster", label: names.cluster, cell: (row) => (row.cluster ? tag(foreign(row.cluster)) : null), sort: (row) => row.cluster ?? null },
     ],
     empty: () => empty(text.noMappings),
-  });
+  }, "mappings-"));
 }

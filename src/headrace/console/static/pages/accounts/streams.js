@@ -9,6 +9,7 @@ import { text } from "../../text/accounts.js";
 import { card } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {import("../../nats/servers.js").StreamDetail & { server: string }} Row */
 
@@ -49,7 +50,7 @@ function byLeader(answers) {
 /** @param {boolean} isOwn @returns {Table<Row>} */
 function streamTable(isOwn) {
   const names = text.stream;
-  return new Table({
+  return new Table(inAddress({
     name: "account-streams", label: text.tabs.streams, key: (row) => row.name, words: (row) => `${row.name} ${row.config?.subjects?.join(" ") ?? ""}`, sorted: ["name", "up"],
     columns: [
       { name: "name", label: names.name, cell: (row) => (isOwn ? h("a", { href: to("streams", [row.name]) }, foreign(row.name)) : foreign(row.name)), sort: (row) => row.name },
@@ -62,5 +63,5 @@ function streamTable(isOwn) {
       { name: "leader", label: names.leader, cell: (row) => foreign(row.cluster?.leader ?? row.server), sort: (row) => row.cluster?.leader ?? row.server },
     ],
     empty: () => empty(text.streamsNone),
-  });
+  }));
 }

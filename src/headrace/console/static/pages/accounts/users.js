@@ -9,6 +9,7 @@ import { text } from "../../text/accounts.js";
 import { ago, card } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {import("../../nats/connections.js").Client} Client */
 /** @typedef {{ user: string, connections: number, clients: string[], last: number }} User */
@@ -80,7 +81,7 @@ function usersOf(clients) {
 /** @param {string} account @returns {Table<User>} */
 function userTable(account) {
   const names = text.user;
-  return new Table({
+  return new Table(inAddress({
     name: "account-users", label: text.users, key: (row) => row.user, words: (row) => row.user, sorted: ["connections", "down"],
     columns: [
       { name: "name", label: names.name, cell: (row) => h("a", { href: to("connections", [], { account, user: row.user }) }, row.user ? foreign(row.user) : text.nameless), sort: (row) => row.user },
@@ -89,5 +90,5 @@ function userTable(account) {
       { name: "last", label: names.last, cell: (row) => ago(row.last), sort: (row) => row.last, number: true },
     ],
     empty: () => empty(text.noUsers),
-  });
+  }));
 }

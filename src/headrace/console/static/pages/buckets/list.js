@@ -6,6 +6,7 @@ import { bucketInfos, bucketNames } from "../../nats/buckets.js";
 import { button, card } from "../../ui/blocks.js";
 import { failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { text } from "../../text/buckets.js";
 import { text as common } from "../../text/common.js";
 
@@ -26,7 +27,7 @@ export function bucketList(place, { prefix, page, label, columns, href, empty })
   let inView = /** @type {string[]} */ ([]);
   let refresh = () => {};
   /** @type {Table<BucketRow>} */
-  const table = new Table({
+  const table = new Table(inAddress({
     name: page,
     label,
     columns: [{ name: "name", label: text.bucket, cell: (row) => h("a", { href: href(row.name) }, foreign(row.name)), sort: (row) => row.name }, ...columns],
@@ -40,7 +41,7 @@ export function bucketList(place, { prefix, page, label, columns, href, empty })
       inView = rows.map((row) => row.name);
       if (inView.some((name) => !infos.has(name))) setTimeout(refresh, 0);
     },
-  });
+  }));
   const box = h("div", {}, card("", { flush: true }, table.element));
   const draw = () => table.setRows((names ?? []).map((name) => ({ name, info: infos.get(name) })));
   refresh = poll({

@@ -36,6 +36,7 @@ export function isConsole(client) {
 }
 
 /**
+ * Those that are shown at first fit a window of 1280 points; the name has what they leave.
  * @param {{ isClosed: boolean, seesAccounts: boolean, isAlone: boolean }} options isAlone: there is one server
  * @returns {Column[]}
  */
@@ -43,13 +44,13 @@ export function columns({ isClosed, seesAccounts, isAlone }) {
   const { columns: labels, hints } = text;
   /** @type {(Column | false)[]} */
   const made = [
-    { name: "name", label: labels.name, cell: nameCell, sort: (row) => row.name || row.mqtt_client || null },
+    { name: "name", label: labels.name, wide: true, cell: nameCell, sort: (row) => row.name || row.mqtt_client || null },
     { name: "user", label: labels.user, cell: (row) => foreign(row.authorized_user), sort: (row) => row.authorized_user },
     seesAccounts && { name: "account", label: labels.account, cell: (row) => foreign(row.name_tag || row.account), sort: (row) => row.name_tag || row.account },
     isClosed && { name: "reason", label: labels.reason, cell: (row) => foreign(row.reason), sort: (row) => row.reason },
     isClosed && { name: "stop", label: labels.stop, cell: (row) => ago(row.stop), sort: ORDERS.stop.value, number: true },
     { name: "address", label: labels.address, cell: (row) => foreign(addressOf(row), "mono"), sort: addressOf },
-    { name: "client", label: labels.client, cell: (row) => foreign([row.lang, row.version].filter(Boolean).join(" ")), sort: (row) => `${row.lang} ${row.version}` },
+    { name: "client", label: labels.client, cell: (row) => foreign([row.lang, row.version].filter(Boolean).join(" ")), sort: (row) => `${row.lang} ${row.version}`, hidden: seesAccounts },
     { name: "server", label: labels.server, cell: (row) => foreign(row.server.name), sort: (row) => row.server.name, hidden: isAlone },
     { name: "subs", label: labels.subs, cell: (row) => count(row.subscriptions), sort: ORDERS.subs.value, number: true },
     !isClosed && { name: "pending", label: labels.pending, hint: hints.pending, cell: (row) => bytes(row.pending_bytes), sort: ORDERS.pending.value, number: true },
@@ -59,10 +60,10 @@ export function columns({ isClosed, seesAccounts, isAlone }) {
     { name: "to", label: labels.to, cell: (row) => count(row.out_msgs), sort: ORDERS.to.value, number: true, hidden: true },
     { name: "bytesFrom", label: labels.bytesFrom, cell: (row) => bytes(row.in_bytes), sort: ORDERS.bytesFrom.value, number: true, hidden: !isClosed },
     { name: "bytesTo", label: labels.bytesTo, cell: (row) => bytes(row.out_bytes), sort: ORDERS.bytesTo.value, number: true, hidden: !isClosed },
-    !isClosed && { name: "rtt", label: labels.rtt, cell: (row) => duration(goSeconds(row.rtt)), sort: ORDERS.rtt.value, number: true },
+    !isClosed && { name: "rtt", label: labels.rtt, cell: (row) => duration(goSeconds(row.rtt)), sort: ORDERS.rtt.value, number: true, hidden: !isAlone },
     !isClosed && { name: "idle", label: labels.idle, hint: hints.idle, cell: (row) => duration(goSeconds(row.idle)), sort: ORDERS.idle.value, number: true },
     { name: "uptime", label: labels.uptime, cell: (row) => duration(goSeconds(row.uptime)), sort: (row) => goSeconds(row.uptime), number: true, hidden: true },
-    { name: "cid", label: labels.cid, cell: (row) => String(row.cid), sort: (row) => row.cid, number: true },
+    { name: "cid", label: labels.cid, cell: (row) => String(row.cid), sort: (row) => row.cid, number: true, hidden: true },
   ];
   return made.filter((column) => column !== false);
 }

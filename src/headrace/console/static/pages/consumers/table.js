@@ -5,12 +5,13 @@ import { LagReader, filtersOf } from "../../data/consumer_lag.js";
 import { OFTEN, SELDOM, poll } from "../../data/poll.js";
 import { foreign, h } from "../../dom/element.js";
 import { asDate, count, duration } from "../../format.js";
-import { NoAnswer, NoRight, NobodyThere, Refused } from "../../nats/errors.js";
 import { consumers } from "../../nats/consumers.js";
+import { NoAnswer, NoRight, NobodyThere, Refused } from "../../nats/errors.js";
 import { text } from "../../text/consumers.js";
 import { ago, button, commandLine, shellWord, when } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { forbidden } from "../streams/rights.js";
 import { openCreateConsumer } from "./form.js";
 import { kindOf, stateOf, stateWord } from "./state.js";
@@ -163,7 +164,7 @@ export class ConsumerTable {
     const create = stream !== undefined && !this.#place.app.isReadOnly
       ? button(text.create, () => this.#create(), { kind: "small", icon: "plus", disabled: () => forbidden(this.#link, "CONSUMER.CREATE", stream, "NEW") })
       : null;
-    return new Table({
+    return new Table(inAddress({
       name: many ? "all-consumers" : "consumers", label: text.title, key: ({ info }) => `${info.stream_name} ${info.name}`,
       words: ({ info }) => `${info.name} ${info.stream_name} ${filtersOf(info.config).join(" ")} ${info.config.description ?? ""}`,
       json: (row) => row.info, sorted: ["pending", "down"], open: (row) => this.#place.go(address(row)), foot,
@@ -185,7 +186,7 @@ export class ConsumerTable {
         { name: "paused", label: names.paused, hidden: true, cell: (row) => (row.info.paused ? when(row.info.config.pause_until) : "–") },
         { name: "created", label: names.created, hidden: true, sort: (row) => moment(row.info.created), cell: (row) => when(row.info.created) },
       ],
-    });
+    }));
   }
 
   #create() {

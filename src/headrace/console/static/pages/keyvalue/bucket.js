@@ -2,6 +2,7 @@
 
 import { to } from "../../app.js";
 import { KeyIndex } from "../../data/key_index.js";
+import { addressQuery } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { KEPT, SELDOM, poll } from "../../data/poll.js";
 import { brief, bytes, count, durationNs } from "../../format.js";
@@ -159,7 +160,7 @@ class BucketPage {
 
   /** @param {string} [key] */
   #address(key) {
-    return to("keyvalue", key ? [this.#bucket.name, key] : [this.#bucket.name], this.#list.query);
+    return to("keyvalue", key ? [this.#bucket.name, key] : [this.#bucket.name], Object.fromEntries(addressQuery()));
   }
 
   #newKey() {

@@ -1,6 +1,7 @@
 /** The keys of a bucket: as a tree, as a list, or the changes as they come. */
 
 import { foldersOf, treeOf, treeRows } from "../../data/key_tree.js";
+import { keepInAddress } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, clockTime, count } from "../../format.js";
 import { text } from "../../text/keyvalue.js";
@@ -9,6 +10,7 @@ import { empty, failure } from "../../ui/empty.js";
 import { filterInput } from "../../ui/fields.js";
 import { icon } from "../../ui/icons.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { whyNot } from "../../ui/rights.js";
 
 /** @typedef {import("../../data/key_index.js").KeyIndex} KeyIndex */
@@ -74,11 +76,6 @@ export class KeyList {
   #shownAt = 0;
   #later = 0;
 
-  /** What of the list belongs into the address. */
-  get query() {
-    return { view: this.#view === "tree" ? undefined : this.#view, filter: this.#filter || undefined };
-  }
-
   /** @param {string} key */
   select(key) {
     this.#selected = key;
@@ -106,9 +103,7 @@ export class KeyList {
   }
 
   #keepAddress() {
-    const [place] = location.hash.split("?", 1);
-    const query = new URLSearchParams(Object.entries(this.query).flatMap(([name, value]) => (value ? [[name, value]] : [])));
-    history.replaceState(null, "", query.size ? `${place}?${query}` : place);
+    keepInAddress({ view: this.#view === "tree" ? null : this.#view, filter: this.#filter });
   }
 
   #make() {
@@ -202,7 +197,7 @@ export class KeyList {
   /** @returns {Table<{ key: string }>} */
   #listTable() {
     const facts = (/** @type {{ key: string }} */ row) => this.#index.keys.get(row.key);
-    return new Table({
+    return new Table(inAddress({
       name: "keyvalue.list", label: text.keys,
       columns: [
         { name: "key", label: text.key, cell: (row) => foreign(row.key, row.key === this.#selected ? "mono is-selected" : "mono"), sort: (row) => row.key },
@@ -215,7 +210,7 @@ export class KeyList {
       open: (row) => this.#open(row.key),
       json: (row) => facts(row),
       empty: () => this.#empty(),
-    });
+    }));
   }
 
   /** @returns {Table<KeyFacts>} */

@@ -6,6 +6,7 @@ import { text } from "../../text/objects.js";
 import { ago, button, card, onCommandLine, tag } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {import("../../data/object_index.js").ObjectIndex} ObjectIndex */
 /** @typedef {import("../../data/object_index.js").ObjectRow} ObjectRow */
@@ -22,7 +23,7 @@ export class ObjectList {
     this.#progress = h("span", { class: "muted small", role: "status" });
     this.#note = h("p", { class: "hint-box", hidden: true }, text.byNames);
     /** @type {Table<ObjectRow>} */
-    this.#table = new Table({
+    this.#table = new Table(inAddress({
       name: "objects.list", label: text.objects,
       columns: [
         { name: "name", label: text.object, cell: (row) => h("span", { class: "row nowrap-row" }, foreign(row.name, row.name === this.#selected ? "is-selected" : ""), row.facts?.link && tag(text.linkWord)), sort: (row) => row.name },
@@ -39,7 +40,7 @@ export class ObjectList {
       seen: (rows) => void index.learn(rows),
       tools: [this.#progress],
       empty: () => this.#empty(),
-    });
+    }));
     this.#body = h("div", {}, this.#table.element);
     this.element = card("", { flush: true }, this.#note, this.#body);
     const draw = () => this.#draw();

@@ -3,6 +3,7 @@
 import { to } from "../../app.js";
 import { ObjectIndex } from "../../data/object_index.js";
 import { KEPT, SELDOM, poll } from "../../data/poll.js";
+import { addressQuery } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count, durationNs } from "../../format.js";
 import { bucketInfo, sealBucket, withSettings } from "../../nats/buckets.js";
@@ -155,7 +156,7 @@ class StorePage {
    * @param {boolean} isNew a new address
    */
   open(name, isNew) {
-    if (isNew) history.pushState(null, "", to("objects", [this.#store.name, name]));
+    if (isNew) history.pushState(null, "", this.#address(name));
     this.#close();
     this.#shown = new AbortController();
     this.#place.signal.addEventListener("abort", () => this.#shown?.abort());
@@ -164,7 +165,7 @@ class StorePage {
       signal: this.#shown.signal,
       renamed: (other) => this.open(other, true),
       close: () => {
-        history.pushState(null, "", to("objects", [this.#store.name]));
+        history.pushState(null, "", this.#address());
         this.#close();
         this.#list.select("");
       },
@@ -179,6 +180,11 @@ class StorePage {
     this.#shown?.abort();
     replace(this.#side);
     this.#panes.classList.remove("has-key");
+  }
+
+  /** @param {string} [name] of an object */
+  #address(name) {
+    return to("objects", name ? [this.#store.name, name] : [this.#store.name], Object.fromEntries(addressQuery()));
   }
 
   #edit() {

@@ -6,6 +6,7 @@ import { text } from "../../text/server.js";
 import { card } from "../../ui/blocks.js";
 import { empty } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {{ block: string, name: string, value: unknown }} Option */
 
@@ -28,14 +29,14 @@ const SECONDS = /(auth_timeout|tls_timeout)/;
 export function optionsOf(body) {
   const words = text.options;
   /** @type {Table<Option>} */
-  const table = new Table({
+  const table = new Table(inAddress({
     name: "server-options", label: text.tabs.options, key: (row) => `${row.block}.${row.name}`, words: (row) => `${row.block} ${row.name} ${JSON.stringify(row.value)}`,
     columns: [
       { name: "name", label: words.name, cell: (row) => h("span", { class: "mono" }, row.block && h("span", { class: "muted" }, `${row.block}.`), foreign(row.name)), sort: (row) => `${row.block}.${row.name}` },
       { name: "value", label: words.value, cell: valueCell },
     ],
     empty: () => empty(words.none),
-  });
+  }));
   let isMade = false;
   return ({ data }) => {
     if (!isMade) replace(body, h("p", { class: "muted" }, words.hint), card(null, { flush: true }, table.element));

@@ -13,6 +13,7 @@ import { button, card, facts, figure, figures, onCommandLine, pageHead, shellWor
 import { openDialog } from "../../ui/dialog.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { Composer } from "../live/compose.js";
 import { told } from "./notes.js";
 import { endpoints, instances, mean } from "./summary.js";
@@ -165,7 +166,7 @@ export class ServicePage {
       { name: "error", label: words.error, cell: (row) => foreign(row.lastError, "muted") },
     ];
     if (!this.#place.app.isReadOnly) columns.push({ name: "call", label: words.call, cell: (row) => this.#callButton(row) });
-    return new Table({ name: "service-endpoints", label: text.endpointLabel, columns, key: (row) => `${row.name} ${row.subject}`, sorted: ["name", "up"], plain: true });
+    return new Table(inAddress({ name: "service-endpoints", label: text.endpointLabel, columns, key: (row) => `${row.name} ${row.subject}`, sorted: ["name", "up"], plain: true }));
   }
 
   /** @param {EndpointRow} row */
@@ -176,7 +177,7 @@ export class ServicePage {
 
   #instanceTable() {
     const words = text.instanceColumns;
-    return new Table({
+    return new Table(inAddress({
       name: "service-instances",
       label: text.instanceLabel,
       key: (/** @type {Instance} */ row) => row.id,
@@ -190,7 +191,7 @@ export class ServicePage {
         { name: "mean", label: words.mean, number: true, hint: text.meanHint, sort: mean, cell: (row) => duration(mean(row)) },
         { name: "ping", label: words.ping, number: true, sort: (row) => this.#pings?.get(row.id), cell: (row) => this.#pong(row) },
       ],
-    });
+    }, "instances-"));
   }
 
   /** @param {Instance} row */

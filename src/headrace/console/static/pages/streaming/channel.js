@@ -2,15 +2,17 @@
 
 import { to } from "../../app.js";
 import { OFTEN, poll } from "../../data/poll.js";
+import { keepInAddress } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { bytes, count } from "../../format.js";
 import { Refused } from "../../nats/errors.js";
-import { adminSubject, channels } from "../../nats/stan.js";
 import { mayPublish } from "../../nats/rights.js";
+import { adminSubject, channels } from "../../nats/stan.js";
 import { text } from "../../text/streaming.js";
 import { button, card, figure, figures, onCommandLine, pageHead, shellWord, status } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { adopt, purge, remove } from "./actions.js";
 import { MessageList } from "./messages.js";
 
@@ -37,8 +39,8 @@ export async function showChannel({ host, query, app, signal, go }, link, cluste
   /** @type {Target} */
   const target = { link, cluster, name, signal, changed: () => again(), left: () => go(to("streaming", [cluster])) };
   const sums = h("div");
-  const messages = new MessageList({ link, cluster, channel: name, signal, from: Number(query.get("from")) || 0, moved: (from) => history.replaceState(null, "", to("streaming", [cluster, name], { from })) });
-  const subscriptions = new Table(subscriptionTable(target, app.isReadOnly, () => channel));
+  const messages = new MessageList({ link, cluster, channel: name, signal, from: Number(query.get("from")) || 0, moved: (from) => keepInAddress({ from: from ? String(from) : null }) });
+  const subscriptions = new Table(inAddress(subscriptionTable(target, app.isReadOnly, () => channel), "subscriptions-"));
   const problem = h("div");
   replace(
     host,

@@ -9,6 +9,7 @@ import { text } from "../../text/streaming.js";
 import { ago, card, onCommandLine, pageHead, status, tabs, when } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { changeButton } from "../streaming.js";
 
 /** @typedef {import("../index.js").Place} Place */
@@ -26,7 +27,7 @@ const MANY = 1_000;
 export function showLists({ host, query, signal, go }, link, cluster) {
   const isClients = query.get("tab") === "clients";
   const box = h("div");
-  const table = isClients ? new Table(clientTable()) : new Table(channelTable(cluster, go));
+  const table = isClients ? new Table(inAddress(clientTable())) : new Table(inAddress(channelTable(cluster, go)));
   replace(
     host,
     pageHead("Streaming", { sub: foreign(text.sub(cluster)), actions: [changeButton(go)] }),

@@ -3,6 +3,7 @@
 import { to } from "../../app.js";
 import { OFTEN, SELDOM, poll } from "../../data/poll.js";
 import { StreamList } from "../../data/stream_list.js";
+import { keepInAddress } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { useStyles } from "../../dom/styles.js";
 import { asDate, bytes, count, durationNs, rate } from "../../format.js";
@@ -11,6 +12,7 @@ import { ago, button, commandLine, meter, onCommandLine, pageHead, tag, when } f
 import { empty, failure } from "../../ui/empty.js";
 import { checkbox } from "../../ui/fields.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 import { openCreate } from "./form.js";
 import { openRestore } from "./restore.js";
 import { forbidden } from "./rights.js";
@@ -35,7 +37,7 @@ export function showList(place) {
     checked: withOthers,
     onchange: (isOn) => {
       withOthers = isOn;
-      history.replaceState(null, "", to("streams", [], { all: isOn ? 1 : null }));
+      keepInAddress({ all: isOn ? "1" : null });
       draw();
     },
   });
@@ -113,7 +115,7 @@ function streamTable({ tools, open, seen, nothing }) {
   /** @type {(of: (info: StreamInfo) => number | string | null | undefined) => (row: StreamRow) => number | string | null | undefined} */
   const value = (of) => (row) => row.info && of(row.info);
   const moment = (/** @type {string} */ time) => asDate(time)?.getTime();
-  return new Table({
+  return new Table(inAddress({
     name: "streams", label: text.title, key: (row) => row.name, tools, open, seen, empty: nothing, sorted: ["name", "up"],
     words: (row) => `${row.name} ${row.info?.config.subjects?.join(" ") ?? ""} ${row.info?.config.description ?? ""}`,
     json: (row) => row.info ?? row.name,
@@ -132,7 +134,7 @@ function streamTable({ tools, open, seen, nothing }) {
       { name: "replicas", label: names.replicas, hidden: true, number: true, sort: value((info) => info.config.num_replicas), cell: known((info) => count(info.config.num_replicas)) },
       { name: "created", label: names.created, hidden: true, sort: value((info) => moment(info.created)), cell: known((info) => when(info.created)) },
     ],
-  });
+  }));
 }
 
 /** @param {StreamInfo} info */

@@ -1,6 +1,7 @@
 /** The subjects of a stream with their counts of messages; of very many those that match a pattern. */
 
 import { to } from "../../app.js";
+import { addressQuery, keepInAddress } from "../../dom/address_query.js";
 import { foreign, h, replace } from "../../dom/element.js";
 import { count } from "../../format.js";
 import { streamInfo } from "../../nats/jetstream.js";
@@ -9,6 +10,7 @@ import { card } from "../../ui/blocks.js";
 import { empty, failure } from "../../ui/empty.js";
 import { filterInput } from "../../ui/fields.js";
 import { Table } from "../../ui/table.js";
+import { inAddress } from "../../ui/table_address.js";
 
 /** @typedef {import("../../nats/jetstream.js").StreamInfo} StreamInfo */
 
@@ -28,19 +30,19 @@ export function subjectsCard(link, info, { signal }) {
   const name = info.config.name;
   const body = h("div");
   const note = h("p", { class: "muted small table-foot", hidden: true });
-  let pattern = "";
+  let pattern = addressQuery().get("subjects") ?? "";
   let state = info.state;
   let askedAt = 0;
   let askedOf = -1;
   let isAsking = false;
   let timer = 0;
-  const table = new Table({
+  const table = new Table(inAddress({
     name: "subjects", label: text.subjects, plain: true, sorted: ["messages", "down"], key: (/** @type {[string, number]} */ row) => row[0],
     columns: [
       { name: "subject", label: text.subjectColumns.subject, sort: (row) => row[0], cell: ([subject]) => h("a", { href: to("streams", [name, "messages"], { subject }) }, foreign(subject, "mono")) },
       { name: "messages", label: text.subjectColumns.messages, number: true, sort: (row) => row[1], cell: ([, messages]) => count(messages) },
     ],
-  });
+  }, "subjects-"));
   const ask = async () => {
     if (isAsking) return;
     isAsking = true;
@@ -72,9 +74,10 @@ export function subjectsCard(link, info, { signal }) {
   const isTooMuch = () => !pattern && (state.num_subjects ?? 0) > MANY;
   const input = filterInput(text.subjectPattern, (typed) => {
     pattern = typed.trim();
+    keepInAddress({ subjects: pattern });
     clearTimeout(timer);
     timer = window.setTimeout(() => (isTooMuch() ? tell() : void ask()), TYPING_MS);
-  });
+  }, pattern);
   const tell = () => {
     note.hidden = true;
     replace(body, empty(text.subjectMany(count(state.num_subjects ?? 0))));
