@@ -37,9 +37,14 @@ if TYPE_CHECKING:
 
 ALIVE_S: Final = 1.0
 """Seconds between two objects that say, where no peer hears it, that the owner lives."""
-TELL_AFTER_S: Final = 0.002
-"""Seconds from a commit until those that stand by are told of it: first those are answered who wait, and what
-they send next is on its way to the bucket. Then there is time."""
+TELL_AFTER_S: Final = 0.02
+"""Seconds from a commit until those that stand by are told of it, and of all that came meanwhile: several at
+once cost both sides little more than one. Who takes over meanwhile reads the rest from the bucket."""
+TELL_SOON_S: Final = 0.002
+"""The same where much waits to be told: first those are answered who wait, and what they send next is on its
+way to the bucket. Then there is time."""
+TELL_SOON_BYTES: Final = 256 << 10
+"""Bytes that are much."""
 FORGOTTEN_S: Final = 60.0
 """Seconds of silence after which a server is not shown any more among those that stand by."""
 
@@ -79,6 +84,7 @@ class OwnerTerm:
         self._teller: Final = ObjectTeller(place.keys.shard, claim.epoch, claim.writer, tell_object)
         self._untold: Final[deque[tuple[int, bytes]]] = deque()
         """Objects that were confirmed, and that nobody was told of."""
+        self._untold_bytes = 0
         self._telling: asyncio.TimerHandle | None = None
         self._trouble_since = 0.0
         self._heard_at = self._loop.time()
@@ -246,9 +252,16 @@ class OwnerTerm:
         self.snapshots.committed(position, number, size)
 
     def _confirmed(self, number: int, data: bytes) -> None:
+        was_much = self._untold_bytes >= TELL_SOON_BYTES
         self._untold.append((number, data))
+        self._untold_bytes += len(data)
+        is_much = self._untold_bytes >= TELL_SOON_BYTES
+        if self._telling is not None and is_much and not was_much:
+            self._telling.cancel()
+            self._telling = None
         if self._telling is None:
-            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_in_time)
+            wait = TELL_SOON_S if is_much else TELL_AFTER_S
+            self._telling = self._loop.call_later(wait, self._tell_in_time)
 
     def _tell_in_time(self) -> None:
         if not self.tell_objects():
@@ -262,6 +275,7 @@ class OwnerTerm:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
+        self._untold_bytes = 0
         now, is_told = self._loop.time(), True
         lately = [each for each, peer in self.peers.items() if now - peer.at <= SILENCE_S]
         while self._untold:

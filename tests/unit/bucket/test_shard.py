@@ -15,7 +15,7 @@ from harness.virtual_loop import run
 from headrace.bucket.errors import NotOurs
 from headrace.bucket.keys import ShardKeys
 from headrace.bucket.opening import COMMIT_LIMITS
-from headrace.bucket.owner_term import TELL_AFTER_S
+from headrace.bucket.owner_term import TELL_AFTER_S, TELL_SOON_BYTES, TELL_SOON_S
 from headrace.bucket.owner_watch import BEAT_S
 from headrace.bucket.place import ShardPlace
 from headrace.bucket.port import Beat
@@ -446,6 +446,30 @@ def test_who_waits_is_answered_before_others_are_told(tmp_path: Path) -> None:
         assert [server.shard.status().number > before for server in three].count(True) == 1
         await asyncio.sleep(2 * TELL_AFTER_S)
         assert len({server.shard.status().number for server in three}) == 1
+        for server in three:
+            await server.shard.stop()
+
+    run(main())
+
+
+def test_objects_are_told_together_and_large_ones_soon(tmp_path: Path) -> None:
+    async def main() -> None:
+        three, first = await settled(tmp_path)
+        await asyncio.sleep(2 + BEAT_S / 3)
+        before = first.shard.status().number
+        behind = [server for server in three if server is not first]
+        for text in range(4):
+            await first.publish(b"%d" % text)
+            assert {server.shard.status().number for server in behind} == {before}
+        await asyncio.sleep(TELL_AFTER_S)
+        told = first.shard.status().number
+        assert {server.shard.status().number for server in three} == {told}
+        assert told >= before + 4
+        await first.publish(b"small")
+        await first.publish(bytes(TELL_SOON_BYTES))
+        await asyncio.sleep(TELL_SOON_S)
+        assert {server.shard.status().number for server in three} == {first.shard.status().number}
+        assert first.shard.status().number >= told + 2
         for server in three:
             await server.shard.stop()
 
