@@ -96,6 +96,8 @@ class TakenRecords(NamedTuple):
 
     parts: Sequence[bytes | memoryview]
     position: int
+    is_last: bool = False
+    """False: records may wait behind it, for others or for their time."""
 
 
 def segment_name(number: int) -> str:

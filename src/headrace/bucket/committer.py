@@ -41,8 +41,8 @@ class BucketCommitter:
     """A `Committer` over a journal, for one term of an owner; all of it on the loop's thread.
 
     `proved_at`: gives the loop's time of the last proof that this server is the owner; None: it needs none.
-    `reached` and `fail` are for who puts the objects. Who waits is told in the order of the requests, in the
-    loop's next round or at the end of the turn.
+    `reached` and `fail` are for who puts the objects. Who waits is told in the order of the requests: by
+    `reached`, which no service calls; else in the loop's next round. In a turn all are told at its end.
     """
 
     syncs: Final = False
@@ -101,8 +101,16 @@ class BucketCommitter:
         """Note that the bucket has everything up to a position."""
         self._durable = max(self._durable, position)
         waiting = self._waiting
+        if self._in_turn or self._finished:
+            while waiting and waiting[0].position <= position:
+                self._finish(waiting.popleft().done, None)
+            return
         while waiting and waiting[0].position <= position:
-            self._finish(waiting.popleft().done, None)
+            done = waiting.popleft().done
+            try:
+                done(None)
+            except Exception as error:  # noqa: BLE001 -- the others are told all the same, and more is put
+                self._loop.call_exception_handler({"message": "who waited failed", "exception": error})
 
     def fail(self, reason: str) -> None:
         """Tell everybody who waits, and who asks later, that nothing more is committed."""

@@ -29,12 +29,14 @@ MOST_PENDING: Final = 256 << 20
 class JournalSpan(NamedTuple):
     """The payload of one object in pieces, and the position up to which it covers the journal.
 
-    `is_cut`: it ends at a cut; what was recorded later comes in later objects.
+    `is_cut`: it ends at a cut; what was recorded later comes in later objects. `is_last`: no change waited
+    behind it.
     """
 
     parts: Sequence[bytes | memoryview]
     position: int
     is_cut: bool
+    is_last: bool = False
 
 
 class Journal:
@@ -139,4 +141,5 @@ class Journal:
                 taken.append(change)
             self.pending_bytes -= size
             is_cut = bool(self._cuts) and position == self._cuts[0]
-        return JournalSpan(encode_parts(taken), position, is_cut) if taken else None
+            is_last = not waiting
+        return JournalSpan(encode_parts(taken), position, is_cut, is_last) if taken else None

@@ -54,6 +54,9 @@ class TakenChanges(Protocol):
     def parts(self) -> Sequence[bytes | memoryview]: ...
     @property
     def position(self) -> int: ...
+    @property
+    def is_last(self) -> bool:
+        """True if nothing waited behind it: what comes later is told of by `WalWriter.kick`."""
 
 
 class ChangeSource(Protocol):
@@ -184,7 +187,12 @@ class WalWriter:
         """The reason why nothing is written any more."""
         self._failing: Final[dict[int, str]] = {}
         """Reasons by number; 0 is the proof's."""
-        self._pumping: asyncio.Handle | None = None
+        self._soon: Final[Callable[[Callable[[], object]], object]] = getattr(
+            self._loop, "call_at_end_of_tick", self._loop.call_soon
+        )
+        """Calls a function soon: on the loop of a server without a round of it (`server.loop`)."""
+        self._is_pump_due = False
+        self._pumping: asyncio.TimerHandle | None = None
         self._token: asyncio.TimerHandle | None = None
         self._clock: asyncio.TimerHandle | None = None
         self._proving: asyncio.Task[bool] | None = None
@@ -292,14 +300,17 @@ class WalWriter:
     # -- what is put ----------------------------------------------------------------------------------
 
     def _pump_soon(self) -> None:
-        if isinstance(self._pumping, asyncio.TimerHandle):
-            self._pumping.cancel()
-            self._pumping = None
-        if self._pumping is None:
-            self._pumping = self._loop.call_soon(self._pump)
+        if not self._is_pump_due:
+            self._is_pump_due = True
+            self._soon(self._pump_if_due)
+
+    def _pump_if_due(self) -> None:
+        if self._is_pump_due:  # else something else had it done
+            self._pump()
 
     def _pump(self) -> None:
         """Begin puts, as many as there may be and as there is something for."""
+        self._is_pump_due = False
         if self._pumping is not None:
             self._pumping.cancel()
             self._pumping = None
@@ -351,6 +362,9 @@ class WalWriter:
         wait = self._budget.wait_s(self._loop.time())
         if wait and self._token is None:
             self._token = self._loop.call_later(wait, self._on_token)
+        elif not wait and self._token is not None:
+            self._token.cancel()
+            self._token = None
         return not wait
 
     def _on_token(self) -> None:
@@ -381,7 +395,7 @@ class WalWriter:
         if taken is not None and since is not None:
             size = max(waiting - self._source.pending_bytes, 0)  # other threads may have added some
             self._begin(Kind.COMMIT, taken.parts, size, taken.position, since)
-            self._news_since = now
+            self._news_since = None if taken.is_last else now
         else:
             self._news_since = None
             if self._is_touched:

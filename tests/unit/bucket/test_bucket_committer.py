@@ -63,12 +63,23 @@ def test_who_waits_is_told_when_the_bucket_has_it() -> None:
         bench.ask(3)
         await asyncio.sleep(0)
         bench.committer.reached(1)
-        assert bench.told == []  # not within the call
-        await asyncio.sleep(0)
         assert bench.told == [(1, None), (2, None)]
         bench.committer.reached(2)
-        await asyncio.sleep(10)
         assert bench.told == [(1, None), (2, None), (3, None)]
+
+    benched(main)
+
+
+def test_in_a_turn_who_waits_is_told_at_its_end_in_order() -> None:
+    async def main(bench: Bench) -> None:
+        bench.record()
+        bench.ask("before")
+        bench.committer.begin_turn()
+        bench.committer.reached(1)
+        bench.ask("in it")
+        assert bench.told == []
+        bench.committer.end_turn(is_last=True)
+        assert bench.told == [("before", None), ("in it", None)]
 
     benched(main)
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 class Taken(NamedTuple):
     parts: list[bytes]
     position: int
+    is_last: bool
 
 
 class Source:
@@ -48,6 +49,8 @@ class Source:
         self.position = 0
         self.most = 10**9
         """Texts in one object."""
+        self.looks = 0
+        """Calls of `take`."""
         self.watched = 10**9
 
     @property
@@ -59,11 +62,13 @@ class Source:
 
     def take(self, most_bytes: int) -> Taken | None:
         assert most_bytes > 0
+        self.looks += 1
         count = min(len(self.waiting), self.most)
         if not count:
             return None
         self.position += count
-        return Taken([self.waiting.popleft() for _ in range(count)], self.position)
+        taken = [self.waiting.popleft() for _ in range(count)]
+        return Taken(taken, self.position, not self.waiting)
 
 
 class Owner:
@@ -145,6 +150,25 @@ def test_what_is_recorded_in_one_turn_is_one_object() -> None:
         assert owner.commits == [(3, 17)]
         assert owner.bucket.at(17) == WalObject("js", 1, writer_of(1), 17, Kind.COMMIT, wall_ns(), b"abc")
         assert owner.times == [0.02]
+
+    run(main())
+
+
+def test_owner_looks_once_for_what_one_put_takes() -> None:
+    async def main() -> None:
+        owner = Owner(Bucket(log_until(16), slow))
+        await asyncio.sleep(0.1)
+        before = owner.source.looks
+        owner.record(b"a")
+        await asyncio.sleep(1)
+        assert owner.commits == [(1, 17)]
+        assert owner.source.looks == before + 1
+        owner.source.most = 1
+        owner.record(b"b", b"c")  # two objects, and nobody tells of the second
+        await asyncio.sleep(1)
+        assert owner.commits[1:] == [(2, 18), (3, 19)]
+        assert owner.source.looks == before + 3
+        owner.writer.stop()
 
     run(main())
 
