@@ -50,8 +50,10 @@ class _Cipher:
     """The cipher of one writer. `cryptography` is imported here: who tells nobody does not load it."""
 
     def __init__(self, shard: str, writer: bytes) -> None:
+        from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+        self._refusal: Final[type[Exception]] = InvalidTag
         self.writer: Final = writer
         self._shard: Final = shard.encode()
         self._aead: Final[AESGCM] = AESGCM(sha256(b"headrace: objects that are told\0" + writer).digest())
@@ -62,14 +64,12 @@ class _Cipher:
 
     def opened(self, sealed: bytes) -> bytes | None:
         """Return the bytes of an object; None: another has sealed them, or they were changed since."""
-        from cryptography.exceptions import InvalidTag
-
         head, number = sealed[: _HEAD.size], _HEAD.unpack_from(sealed)[1]
         try:
             return self._aead.decrypt(
                 _NONCE.pack(number, 0), memoryview(sealed)[_HEAD.size :], head + self._shard
             )
-        except InvalidTag:
+        except self._refusal:
             return None
 
 
@@ -146,8 +146,9 @@ class ToldObjects:
         if len(sealed) <= _HEAD.size:
             return None
         said = ToldNumber(*_HEAD.unpack_from(sealed))
-        for number in [each for each in self._kept if each <= point.number]:
-            self._drop(number)
+        if self._kept:
+            for number in [each for each in self._kept if each <= point.number]:
+                self._drop(number)
         is_near = point.number < said.number <= point.number + MOST_AHEAD and said.epoch >= point.epoch
         if is_near and len(sealed) <= LARGEST_TOLD + 1024:
             self._drop(said.number)

@@ -96,7 +96,7 @@ class WalObject(Struct, frozen=True):
         what = f"object {number} of shard {shard}"
         if len(data) < _LEAD.size or data[:4] != _MAGIC:
             raise DamagedObject(f"{what} is no object of a write-ahead log")
-        if checksum_of(data) != crc32c(data[_LEAD.size :]):
+        if checksum_of(data) != crc32c(memoryview(data)[_LEAD.size :]):
             raise DamagedObject(f"{what}: its checksum is wrong")
         if len(data) < _LEAD.size + 2:
             raise DamagedObject(f"{what} is cut off")
@@ -111,16 +111,17 @@ class WalObject(Struct, frozen=True):
             raise DamagedObject(f"{what} is cut off")
         version, kind, length, epoch, own_number, time_ns, size, writer = _HEAD.unpack_from(data, _LEAD.size)
         fixed = _FIXED if version == 1 else _FIXED + _POSITION.size
-        if not version or kind not in _KINDS or len(data) != fixed + length + size:
+        known = _KINDS.get(kind)
+        if not version or known is None or len(data) != fixed + length + size:
             raise DamagedObject(f"{what}: its head is wrong")
         (position,) = (0,) if version == 1 else _POSITION.unpack_from(data, _FIXED)
         name = data[fixed : fixed + length]
         if name != shard.encode() or own_number != number:
             raise DamagedObject(f"{what} says that it is object {own_number} of shard {name!r}")
-        return cls(shard, epoch, writer, number, Kind(kind), time_ns, data[fixed + length :], position)
+        return cls(shard, epoch, writer, number, known, time_ns, data[fixed + length :], position)
 
 
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 def checksum_of(data: bytes) -> int:

@@ -152,6 +152,8 @@ class WalWriter:
         self.next_number = claim.next_number
         self.last_proof = claim.proved_at
         """A time when this server owned the shard for sure: the start of the request that proved it."""
+        self.in_flight = 0
+        """Objects that are under way."""
         self.puts = 0
         """Objects created so far."""
         self.bytes = 0
@@ -243,11 +245,6 @@ class WalWriter:
         """Seconds since the first change was made that is not durable; 0.0 if all are."""
         since = self._puts[0].since if self._puts else self._news_since
         return 0.0 if since is None else self._loop.time() - since
-
-    @property
-    def in_flight(self) -> int:
-        """Objects that are under way."""
-        return sum(not put.has_arrived for put in self._puts)
 
     @property
     def waits_for_budget(self) -> bool:
@@ -424,6 +421,7 @@ class WalWriter:
         self._pace.begin(now, size, self.in_flight)
         self._budget.spend(now)
         self._puts.append(put)
+        self.in_flight += 1
         put.task = self._loop.create_task(self._send(put))
         put.task.add_done_callback(partial(self._note_end, number))
 
@@ -477,6 +475,7 @@ class WalWriter:
     def _arrived(self, put: _Put) -> None:
         """Note that an object is there, and tell of all that are durable by it."""
         put.has_arrived = True
+        self.in_flight -= 1
         self._pace.end(self._loop.time() - put.begun)
         self.puts += 1
         self.bytes += len(put.data)
@@ -574,6 +573,7 @@ class WalWriter:
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self._puts.clear()
+        self.in_flight = 0
         _settle(self._drained, end)
         _settle(self._released, end)
         _settle(self._beside.waiting, end)
