@@ -64,6 +64,7 @@ class _Stored(msgspec.Struct):
     """The acknowledgement of a session's record, as other servers see it."""
 
     seq: int = 0
+    domain: str = ""
 
 
 class MqttHub:
@@ -92,6 +93,7 @@ class MqttHub:
         self._notices = 0
         self._follows = False
         self._has_stopped = False
+        self.domain = ""
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ class MqttHub:
         except msgspec.DecodeError:
             self.log.debug("MQTT: notice of a session without a sequence: %r", delivery.payload[:100])
             return
-        if stored.seq > session.stored.sequence:
+        if stored.domain == self.domain and stored.seq > session.stored.sequence:
             client_id = session.client.client_id
             self._forget(session)
             session.leave()
@@ -209,9 +211,11 @@ class MqttHub:
 
     async def _make_ready(self) -> None:
         """Make the streams, and know what is retained. Raises: RequestFailed."""
-        await make_streams(
+        settings = self.settings
+        self.domain = await make_streams(
             self.requests,
-            self.settings.replicas,
+            settings.replicas,
+            domain=settings.domain or settings.own_domain,
             creating=self._creating,
             mismatch=partial(
                 self.log.warning,

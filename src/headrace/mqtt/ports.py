@@ -53,6 +53,10 @@ class SessionLink(Protocol):
         self, subject: bytes, headers: bytes, payload: bytes, *, reply: bytes = b""
     ) -> bytes | None: ...
 
+    def publish_internal(
+        self, subject: bytes, headers: bytes, payload: bytes, *, reply: bytes = b""
+    ) -> None: ...
+
     def deliver(
         self,
         topic: bytes,
@@ -117,6 +121,10 @@ class HubPort(Protocol):
 
     @property
     def settings(self) -> HubSettings: ...
+
+    @property
+    def domain(self) -> str:
+        """The JetStream domain that the streams are in; empty for none."""
 
     @property
     def log(self) -> Logger: ...

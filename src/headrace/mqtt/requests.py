@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -94,6 +94,7 @@ class StreamAnswer(Struct):
 
     config: dict[str, Any] = {}
     state: _State = _State()
+    domain: str = ""
 
 
 class ConsumerAnswer(Struct):
@@ -112,6 +113,14 @@ class _Reply(Struct):
     message: _Message | None = None
     seq: int = 0
     duplicate: bool = False
+
+
+class RequestLink(Protocol):
+    """The link of a client, as requests go out through it."""
+
+    def publish_internal(
+        self, subject: bytes, headers: bytes, payload: bytes, *, reply: bytes = b""
+    ) -> None: ...
 
 
 class _Waiting(NamedTuple):
@@ -155,11 +164,20 @@ class JetStreamRequests:
     # -- any request -----------------------------------------------------------------------------------
 
     def ask(
-        self, kind: bytes, subject: bytes, payload: bytes, *, headers: bytes = b"", token: bytes = b""
+        self,
+        kind: bytes,
+        subject: bytes,
+        payload: bytes,
+        *,
+        headers: bytes = b"",
+        token: bytes = b"",
+        through: RequestLink | None = None,
     ) -> Awaited[bytes]:
         """Send a request; its answer is the payload of the reply.
 
         `kind`: the token of the reply subject that says what is asked. `token`: one more token behind it.
+        `through`: the link of a client whose packet is being read: the request goes out before what packets
+        behind that one publish.
         """
         answer: Awaited[bytes] = Awaited()
         name = new_nuid().encode()
@@ -169,8 +187,11 @@ class JetStreamRequests:
             return answer
         self._waiting[name] = _Waiting(self._host.now_ns() + int(self.timeout * _NS), what, answer)
         reply = self._prefix + kind + b"." + (token + b"." if token else b"") + name
-        self._host.publish(subject, payload, reply=reply, headers=headers)
-        self._host.announce()
+        if through is not None:
+            through.publish_internal(subject, headers, payload, reply=reply)
+        else:
+            self._host.publish(subject, payload, reply=reply, headers=headers)
+            self._host.announce()
         if self._timer is None:
             self._timer = self._host.call_later(self.timeout, self._expire)
         return answer
@@ -266,8 +287,13 @@ class JetStreamRequests:
         """Create a stream. Raises: RequestFailed."""
         return await self._call(b"SC", f"STREAM.CREATE.{config['name']}", config, StreamAnswer)
 
-    async def create_consumer(self, stream: str, config: Mapping[str, object]) -> ConsumerAnswer:
-        """Create a consumer, durable or named; the same one may be there. Raises: RequestFailed."""
+    async def create_consumer(
+        self, stream: str, config: Mapping[str, object], through: RequestLink | None = None
+    ) -> ConsumerAnswer:
+        """Create a consumer, durable or named; the same one may be there. Raises: RequestFailed.
+
+        `through`: as of `ask`.
+        """
         durable = config.get("durable_name")
         endpoint = (
             f"CONSUMER.DURABLE.CREATE.{stream}.{durable}"
@@ -275,7 +301,7 @@ class JetStreamRequests:
             else f"CONSUMER.CREATE.{stream}.{config['name']}"
         )
         body = {"stream_name": stream, "config": config}
-        return await self._call(b"CC", endpoint, body, ConsumerAnswer)
+        return await self._call(b"CC", endpoint, body, ConsumerAnswer, through)
 
     async def consumer(self, stream: str, name: str) -> ConsumerAnswer | None:
         """Return what there is of a consumer, or None. Raises: RequestFailed."""
@@ -295,10 +321,16 @@ class JetStreamRequests:
                 raise
 
     async def _call(
-        self, kind: bytes, endpoint: str, body: Mapping[str, object] | bytes, answer: type[_T]
+        self,
+        kind: bytes,
+        endpoint: str,
+        body: Mapping[str, object] | bytes,
+        answer: type[_T],
+        through: RequestLink | None = None,
     ) -> _T:
         payload = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return _read(await self.ask(kind, self._api + endpoint.encode(), payload), answer, endpoint)
+        asked = self.ask(kind, self._api + endpoint.encode(), payload, through=through)
+        return _read(await asked, answer, endpoint)
 
 
 class _Refusal(Struct):

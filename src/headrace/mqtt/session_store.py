@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.mqtt.consumers import delete_consumers
 from headrace.mqtt.message_headers import block
-from headrace.mqtt.names import MESSAGES, OUTGOING, SESSION_SUBJECT, SESSIONS, SHARED
+from headrace.mqtt.names import MESSAGES, OUTGOING, SESSIONS, SHARED
 from headrace.mqtt.records import SessionRecord, read_record, write_record
+from headrace.mqtt.streams import session_subject
 from headrace.protocol.jetstream.headers import EXPECTED_SUBJECT_SEQUENCE
 from headrace.protocol.mqtt.reasons import MqttError, Reason, ReturnCode
 from headrace.protocol.nuid import short_hash
@@ -47,8 +48,7 @@ class SessionStore:
 
     def subject(self, client_hash: str) -> bytes:
         """Return the subject of a session's record."""
-        domain = self._account.settings.domain
-        return SESSION_SUBJECT + (f"{domain}." if domain else "").encode() + client_hash.encode()
+        return session_subject(self._account.domain) + client_hash.encode()
 
     def window_subject(self, client_hash: str) -> bytes:
         """Return the subject of the record of a session's identifiers."""

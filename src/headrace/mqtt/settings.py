@@ -14,7 +14,8 @@ NEVER: Final = 0xFFFFFFFF
 class HubSettings(Struct, frozen=True, kw_only=True):
     """The settings of a hub. Names ending in `_ns` are in ns, other times in seconds.
 
-    `domain`: the JetStream domain to ask ("": that of the server). `max_session_expiry`: None is no bound.
+    `domain`: the JetStream domain to ask ("": what answers without one). `own_domain`: that of the server's
+    own JetStream. `max_session_expiry`: None is no bound.
     """
 
     server_name: str
@@ -22,6 +23,7 @@ class HubSettings(Struct, frozen=True, kw_only=True):
     max_ack_pending: int = 1024
     api_timeout: float = 5.0
     domain: str = ""
+    own_domain: str = ""
     replicas: int = 1
     consumer_memory_storage: bool = False
     consumer_inactive_threshold_ns: int = 0

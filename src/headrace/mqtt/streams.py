@@ -45,12 +45,17 @@ _STREAMS: Final[tuple[tuple[str, bytes, dict[str, Any]], ...]] = (
 )
 
 
-def configurations(replicas: int) -> list[dict[str, Any]]:
+def session_subject(domain: str) -> bytes:
+    """Return the subject of sessions in a JetStream domain, without the hash of a client identifier."""
+    return SESSION_SUBJECT + (f"{domain}." if domain else "").encode()
+
+
+def configurations(replicas: int, domain: str) -> list[dict[str, Any]]:
     """Return the configurations of the five streams."""
     return [
         {
             "name": name,
-            "subjects": [subject.decode() + ">"],
+            "subjects": [(session_subject(domain) if name == SESSIONS else subject).decode() + ">"],
             "storage": "file",
             "num_replicas": replicas,
             **special,
@@ -63,15 +68,16 @@ async def make_streams(
     requests: JetStreamRequests,
     replicas: int,
     *,
+    domain: str,
     creating: Callable[[], object],
     mismatch: Callable[[str, int], object],
-) -> None:
-    """Create the streams that are not there.
+) -> str:
+    """Create the streams that are not there; give the JetStream domain that they are in.
 
-    `creating` is called once before the first is. `mismatch`: a stream is there with so many replicas.
-    Raises: RequestFailed.
+    `domain`: the one they are expected in. `creating` is called once before the first is. `mismatch`: a
+    stream is there with so many replicas. Raises: RequestFailed.
     """
-    wanted = configurations(replicas)
+    wanted = configurations(replicas, domain)
     asked: list[Awaited[StreamAnswer | None]] = [begin(requests.stream(config["name"])) for config in wanted]
     missing = []
     for config, looked_up in zip(wanted, asked, strict=True):
@@ -80,9 +86,13 @@ async def make_streams(
             missing.append(config)
         elif found.config.get("num_replicas", replicas) != replicas:
             mismatch(config["name"], found.config["num_replicas"])
+        if found is not None:
+            domain = found.domain
     if not missing:
-        return
+        return domain
     creating()
     made = [begin(requests.create_stream(config)) for config in missing]
     for outcome in made:
         await outcome
+    sessions = await requests.stream(SESSIONS)  # the answer to a creation does not name the domain
+    return domain if sessions is None else sessions.domain

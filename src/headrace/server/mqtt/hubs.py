@@ -85,6 +85,7 @@ def settings_of(options: Options, server_name: str) -> HubSettings:
         max_ack_pending=block.max_ack_pending,
         api_timeout=block.js_api_timeout,
         domain=block.js_domain or "",
+        own_domain=options.jetstream.domain if options.jetstream is not None else "",
         replicas=min(block.stream_replicas or max(routes, 1), MOST_REPLICAS),
         consumer_memory_storage=block.consumer_memory_storage,
         consumer_inactive_threshold_ns=round(block.consumer_inactive_threshold * 1e9),
