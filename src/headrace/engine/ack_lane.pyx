@@ -4,7 +4,8 @@
 What is done here in one call after the other, Python does in the same order for everything else
 (`headrace.jetstream.consumer.acknowledger`), and with the same results, byte for byte. A consumer says when nobody but
 its core is concerned (`ConsumerCore.settles_alone`); another payload, another consumer, one to which something is
-to be sent again, or that has as much pending as it may: those are Python's. Who wants to know is told once it is
+to be sent again, or that has as much pending as it may: those are Python's. A stream that lets acknowledged messages go is
+told which those are, many at a time. Who wants to know is told once it is
 written, as with every acknowledgement: a process that is killed forgets none that was confirmed.
 """
 
@@ -35,6 +36,7 @@ cdef class AckLane(Lane):
         self._journal = journal
         self._writer = journal.writer
         self._now_ns = now_ns
+        self._touched = []
         memset(&self._replies, 0, sizeof(buf_t))
         self.is_open = True
 
@@ -47,6 +49,7 @@ cdef class AckLane(Lane):
         cdef names_t names
         cdef ack_t ack
         cdef part_t reply
+        cdef bint is_first
         if not is_plain(payload, record.body_len - record.header_len) \
                 or not read_ack(subject, record.subject_len, &names, &ack):
             return NOT_MINE
@@ -62,11 +65,15 @@ cdef class AckLane(Lane):
             buf_append(&self._replies, reply.text, reply.len)
         if self._now == 0:
             self._now = self._now_ns()
+        is_first = core.settled is None
         core.settle_one(ack.sequence, self._now)
+        if is_first and core.settled is not None:
+            self._touched.append(core)
         return TAKEN
 
     cdef bint finish(self) except -1:
         cdef int written
+        cdef bint wants_turn = self._tell_settled()
         self._now = 0
         if self._replies.end:
             try:
@@ -78,7 +85,18 @@ cdef class AckLane(Lane):
                     self._confirm()
             finally:
                 self._forget_replies()
-        return self._writer.wants_turn()
+        return self._writer.wants_turn() or wants_turn
+
+    cdef bint _tell_settled(self) except -1:
+        """Tells streams what consumers need no more; True if there was something, which a turn lets go."""
+        cdef list touched = self._touched
+        cdef ConsumerCore core
+        if not touched:
+            return False
+        self._touched = []
+        for core in touched:
+            core.tell_settled()
+        return True
 
     cdef int _confirm(self) except -1:
         """Answers everyone who waits, with nothing."""

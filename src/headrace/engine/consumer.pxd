@@ -39,6 +39,8 @@ cdef class ConsumerCore:
     cdef public uint64_t epoch
     cdef public uint64_t most_pending
     cdef public bint settles_alone
+    cdef public object acked
+    cdef list settled            # since `tell_settled`, while there is somebody to tell; None: nothing
     cdef public tuple waits_again
     cdef public object identity
     cdef public bint is_stored
@@ -57,6 +59,7 @@ cdef class ConsumerCore:
 
     cdef bint can_settle(self) except -1
     cdef int settle_one(self, uint64_t sequence, int64_t now_ns) except -1
+    cdef int tell_settled(self) except -1
     cdef int note_run(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count) except -1
     cdef int note_gone_one(self, uint64_t sequence) except -1
     cdef int put_delta(self, buf_t *out) except -1

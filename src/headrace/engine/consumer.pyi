@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.engine.messages import NewMessages
@@ -57,6 +57,7 @@ class ConsumerCore:
     epoch: int
     most_pending: int
     settles_alone: bool
+    acked: Callable[[list[int]], object] | None
     waits_again: tuple[dict[int, None] | set[int], ...] | None
     identity: int
     is_stored: bool

@@ -142,6 +142,7 @@ cdef class ConsumerCore:
     epoch                    of the stream, when it was last looked at what is not there any more
     most_pending             messages that may be pending; 0: any number
     settles_alone            a plain acknowledgement is of one message and concerns nobody else; may change at any time
+    acked                    is told the sequences that `settle_one` settled in a tick, a list; None: nobody is
     waits_again              tables of messages that are not to be sent again once they are acknowledged; None: none are
     identity, is_stored      its account's number for it in the journal, and whether it is written there
     """
@@ -237,6 +238,18 @@ cdef class ConsumerCore:
             self.note_gone_one(sequence)
             self.lift_floor(True)
             self.note_change()
+            if self.acked is not None:
+                if self.settled is None:
+                    self.settled = []
+                self.settled.append(sequence)
+        return 0
+
+    cdef int tell_settled(self) except -1:
+        """Tells whoever wants to know what was settled since the last time."""
+        cdef list settled = self.settled
+        self.settled = None
+        if settled is not None and self.acked is not None:
+            self.acked(settled)
         return 0
 
     # ---- the floor -------------------------------------------------------------------------------

@@ -167,6 +167,26 @@ def test_a_stream_that_goes_over_to_interest_hears_of_acknowledgements(tmp_path:
     assert json.loads(place.ask("STREAM.INFO.S"))["state"]["messages"] == 0
 
 
+@pytest.mark.parametrize("retention", ["interest", "workqueue"])
+def test_a_stream_lets_go_what_the_lane_has_settled(tmp_path: Path, retention: str) -> None:
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
+    place.stream("S", subjects=["s.>"], retention=retention)
+    others = [("C", "s.a"), ("D", "s.*" if retention == "interest" else "s.b")]
+    for name, subject in others:
+        place.consumer("S", name, filter_subject=subject)
+    fill(place, 3)
+    messages = fetch(place, 3)
+    for message in messages[1:]:
+        place.put(message.reply.decode())
+    place.tick()
+    for message in fetch(place, 3, "S.D")[:2]:  # by interest both consumers have all
+        place.put(message.reply.decode())
+    place.tick()
+    state = json.loads(place.ask("STREAM.INFO.S"))["state"]
+    assert (state["messages"], state["first_seq"]) == ((2, 1) if retention == "interest" else (1, 1))
+    assert info(place)["num_ack_pending"] == 1
+
+
 def test_what_is_to_be_sent_again_is_for_a_turn(tmp_path: Path) -> None:
     place = opened(tmp_path, ack_wait=SECOND)
     fill(place, 2)
@@ -217,6 +237,7 @@ def play(directory: Path, seed: int, policy: SyncPolicy, *, most: int, lanes: bo
     place.stream("S", subjects=["s.>"])
     place.stream("M", subjects=["m.>"], storage="memory")
     place.stream("W", subjects=["w.>"], retention="workqueue")
+    place.stream("I", subjects=["i.>"], retention="interest")
     names = []
     for stream, name, config in [
         ("S", "plain", {}),
@@ -225,6 +246,8 @@ def play(directory: Path, seed: int, policy: SyncPolicy, *, most: int, lanes: bo
         ("S", "wait", {"ack_wait": SECOND, "max_deliver": 3}),
         ("M", "memory", {"mem_storage": True}),
         ("W", "work", {}),
+        ("I", "one", {"filter_subjects": ["i.0", "i.1"]}),
+        ("I", "two", {"filter_subject": "i.1"}),
         ("S", "all", {"ack_policy": "all"}),
         ("S", "push", {"deliver_subject": "push.a"}),
     ]:
@@ -237,7 +260,7 @@ def play(directory: Path, seed: int, policy: SyncPolicy, *, most: int, lanes: bo
         for _ in range(random.randint(1, most)):
             match kind:
                 case 0 | 1:
-                    place.put(f"{random.choice('smw')}.{random.randrange(3)}", b"%d" % step)
+                    place.put(f"{random.choice('smwi')}.{random.randrange(3)}", b"%d" % step)
                 case 2 | 3:
                     body = b'{"batch":%d,"no_wait":true}' % random.randrange(1, 6)
                     name = random.choice(names)

@@ -9,6 +9,7 @@ checked by. Source: JetStream specification, 4 and 5; nats-server 2.15.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from headrace.engine.jetstream import Acks
@@ -158,8 +159,8 @@ class Consumer:
             and self.order is None
             and self.config.ack_policy is AckPolicy.EXPLICIT
             and not self.config.sample_freq
-            and not self.removes_acknowledged
         )
+        self.tracker.acked = partial(self.stream.acked, self) if self.removes_acknowledged else None
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -218,6 +219,7 @@ class Consumer:
             return
         self.stopped = True
         self.tracker.settles_alone = False
+        self.tracker.acked = None
         self.delivery.stop(reason)
         self.dead_letters.stop()
         made = vars(self)
@@ -248,7 +250,7 @@ class Consumer:
         if subjects != self.filters:
             self.filters = subjects
             self.pending_counter.filter(subjects)
-            self.stream.interest_changed()
+            self.stream.ingest.interest_changed()
         if config.sourcing:  # whoever reads through it begins anew where it is safe
             self.reset()
         self.wake()
