@@ -241,7 +241,7 @@ class SessionFilters:
         if wanted.group:
             await self._sharing.join(config, self._stored.hash)
         else:
-            await self._account.requests.create_consumer(MESSAGES, config)
+            await self._account.requests.create_consumer(MESSAGES, config, self._client.link)
 
     def _configs(self, wanted: Filter) -> list[tuple[bytes, dict[str, Any]]]:
         if wanted.group:
