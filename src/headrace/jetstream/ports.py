@@ -196,6 +196,9 @@ class IngestPort(Protocol):
         Returns why the log has none of them.
         """
 
+    def interest_changed(self) -> None:
+        """Consumers have come or gone, or one wants messages of other subjects."""
+
 
 class RetentionPort(Protocol):
     """The part that removes messages that no consumer needs."""
@@ -251,14 +254,13 @@ class StreamView(Protocol):
     def visible(self) -> int:
         """The last sequence that is durable: consumers get messages up to it."""
 
+    @property
+    def ingest(self) -> IngestPort: ...
     def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
         """Count the messages at or after `sequence` that match one of the filters (none: all)."""
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """A consumer needs these no more."""
-
-    def interest_changed(self) -> None:
-        """A consumer wants messages of other subjects than before."""
 
 
 class StreamPort(StreamView, Protocol):
@@ -280,8 +282,6 @@ class StreamPort(StreamView, Protocol):
     def acceptance(self) -> Acceptance: ...
     @property
     def features(self) -> Sequence[Feature]: ...
-    @property
-    def ingest(self) -> IngestPort: ...
     @property
     def retention(self) -> RetentionPort: ...
     @property

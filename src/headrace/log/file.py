@@ -509,15 +509,13 @@ class FileLog:
         """Remove live messages, ascending; with a `floor` they are all that is below it."""
         ledger = self._ledger
         ranges: list[tuple[int, int]] = []
-        if not floor:
-            for outline in some:
-                add_to_ranges(ranges, outline.sequence, outline.sequence)
+        for outline in () if floor else some:
+            add_to_ranges(ranges, outline.sequence, outline.sequence)
         self._write_removal(ranges, floor)
         if floor:
             ledger.forget_below(floor, some)
-        else:
-            for outline in some:
-                ledger.forget(outline, is_first=False)
+        for outline in () if floor else some:
+            ledger.forget(outline, is_first=False)
         ledger.noted()
         self._settle()
 

@@ -199,17 +199,13 @@ class Stream(StreamCounts):
 
     def add(self, consumer: Consumer) -> None:
         self.consumers[consumer.name] = consumer
-        self.interest_changed()
+        self.ingest.interest_changed()
 
     def drop(self, consumer: Consumer) -> None:
         """A consumer is gone, and with it its interest."""
         if self.consumers.pop(consumer.name, None) is not None and not self.is_closed:
-            self.interest_changed()
+            self.ingest.interest_changed()
             self._retries.do("removal by interest", self.retention.dropped)
-
-    def interest_changed(self) -> None:
-        """Consumers have come or gone, or one wants messages of other subjects."""
-        self.ingest.interest_changed()
 
     # -- messages in -----------------------------------------------------------------------------------
 
