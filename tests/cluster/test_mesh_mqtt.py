@@ -19,7 +19,7 @@ from harness.mqtt_wire import (
     text,
 )
 from harness.ports import free_port
-from harness.processes import EPOLL, ServerProcess
+from harness.processes import EPOLL, NATS_SERVER, ServerProcess
 from harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -27,15 +27,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="module")
-def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    """The MQTT ports of two servers of a cluster, of which the first one has JetStream."""
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(scope="module", params=[EPOLL, NATS_SERVER], ids=str)
+def ports(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[int, int]]:
+    """The MQTT ports of two servers of a cluster, of which the first one is a Headrace with JetStream."""
     first, second = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
     port = free_port()
     with (
         ServerProcess(EPOLL, first, config=configuration("first", first, f"listen: '127.0.0.1:{port}'")) as a,
         ServerProcess(
-            EPOLL,
+            request.param,
             second,
             config=configuration(
                 "second", None, f"listen: '127.0.0.1:-1', routes: ['nats://127.0.0.1:{port}']"
