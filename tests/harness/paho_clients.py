@@ -121,11 +121,19 @@ class Paho:
         self.client.loop_stop()
         if sock is not None:
             sock.close()
+        self._close_pair()
 
     def end(self) -> None:
         """DISCONNECT."""
         self.client.disconnect()
         self.client.loop_stop()
+        self._close_pair()
+
+    def _close_pair(self) -> None:
+        """Close the sockets by which a client wakes its thread: paho leaves them to the garbage collector."""
+        for sock in (self.client._sockpairR, self.client._sockpairW):
+            if sock is not None:
+                sock.close()
 
     def __enter__(self) -> Self:
         return self
