@@ -103,7 +103,7 @@ def messages(wire: MqttWire, count: int) -> dict[bytes, Packet]:
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize("cluster", ["hh", "hn"], indirect=True)
+@pytest.mark.parametrize("cluster", ["hn"], indirect=True)
 def test_a_session_goes_to_another_server_of_its_cluster(
     cluster: tuple[ServerProcess, ServerProcess], connect: Callable[..., MqttWire]
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_session_goes_to_another_server_of_its_cluster(
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize("leaf", ["hh", "nh"], indirect=True)
+@pytest.mark.parametrize("leaf", ["nh"], indirect=True)
 def test_clients_of_a_leaf_node_use_the_streams_of_a_domain(
     leaf: tuple[ServerProcess, ServerProcess], connect: Callable[..., MqttWire]
 ) -> None:

@@ -1,6 +1,6 @@
 """Clients of MQTT whose servers die at any moment, whose connections break, who change servers: from a seed.
 
-The streams live on; hubs and connections do not. Devices keep what MQTT says that a client keeps, and no more:
+The streams live on; hubs and connections do not. Devices keep what MQTT says that a client keeps, no more:
 identifiers of messages on their way. In the end each message of QoS 2 was taken once, each of QoS 1 at least
 once, and no stream holds anything any more.
 """
