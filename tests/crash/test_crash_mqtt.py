@@ -155,6 +155,11 @@ class Subscriber(Device):
             self.held.add(identifier)
         wire.acknowledge(PUBREC if self.qos == 2 else PUBACK, identifier)
 
+    def wants(self, sent: int) -> str:
+        """Return what has not come, and what was not released."""
+        missing = [number for number in range(1, sent + 1) if not self.numbers[number]]
+        return f"QoS {self.qos}: missing {missing[:20]} of {sent}, held {sorted(self.held)}, {self.history[-20:]}"
+
     def told_of(self, numbers: list[int]) -> list[tuple[int, str, int, int]]:
         """Return the packets that had the identifiers of these numbers."""
         concerned = {identifier for _, _, identifier, number in self.history if number in numbers}
@@ -254,7 +259,11 @@ def finish(devices: list[Device], server: ServerProcess) -> None:
     for publisher, subscriber in zip(devices[2:], devices[:2], strict=True):
         assert isinstance(publisher, Publisher)
         assert isinstance(subscriber, Subscriber)
-        work(subscriber, lambda: len(subscriber.numbers) == publisher.sent and not subscriber.held)  # noqa: B023
+        try:
+            work(subscriber, lambda: len(subscriber.numbers) == publisher.sent and not subscriber.held)  # noqa: B023
+        except AssertionError as error:
+            error.add_note(subscriber.wants(publisher.sent))
+            raise
         # What comes again comes after ack_wait, which is one second: what is said before is said behind it.
         quiet(subscriber)
     for device in devices:
