@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import queue
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -178,3 +180,23 @@ def test_a_will_waits_for_its_delay_and_has_its_properties(reached: dict[str, An
         device.cut()
 
         assert watcher.take().payload == b"gone"
+
+
+def test_a_client_that_sends_too_many_reads_why(mqtt: ServerProcess) -> None:
+    """Though it answers a thousand PUBRECs before it reads the DISCONNECT."""
+    with socket.create_connection(("127.0.0.1", mqtt_port(mqtt)), PATIENCE) as sock:
+        sock.sendall(b"\x10\x10\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x03too")
+        stream = sock.makefile("rb")
+        assert stream.read(1) == b"\x20"
+        stream.read(stream.read(1)[0])
+        for number in range(1, 1026):
+            sock.sendall(b"\x34\x07\x00\x01t" + number.to_bytes(2, "big") + b"\x00x")
+        first = stream.read(1)
+        while first != b"\xe0":
+            body = stream.read(stream.read(1)[0])
+            assert first == b"\x50"
+            sock.sendall(b"\x62\x02" + body[:2])
+            first = stream.read(1)
+        assert stream.read(stream.read(1)[0])[:1] == b"\x93"
+        with suppress(ConnectionResetError):  # what it sent meanwhile was not read
+            assert stream.read() == b""

@@ -158,7 +158,8 @@ class Subscriber(Device):
     def wants(self, sent: int) -> str:
         """Return what has not come, and what was not released."""
         missing = [number for number in range(1, sent + 1) if not self.numbers[number]]
-        return f"QoS {self.qos}: missing {missing[:20]} of {sent}, held {sorted(self.held)}, {self.history[-20:]}"
+        held = sorted(self.held)
+        return f"QoS {self.qos}: missing {missing[:20]} of {sent}, held {held}, at last {self.history[-20:]}"
 
     def told_of(self, numbers: list[int]) -> list[tuple[int, str, int, int]]:
         """Return the packets that had the identifiers of these numbers."""

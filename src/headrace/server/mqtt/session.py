@@ -8,6 +8,7 @@ Source: OASIS MQTT 3.1.1 and 5.0; of 3.1.1 what nats-server 2.15.1 does.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _GRACE: Final = 1.5
 """The part of the keep alive after which a silent client is given up."""
+
+_UNHEARD: Final = 1.0
+"""Seconds in which a client that sent more than it may can read why it is closed."""
 
 _BUSY: Final = 1.0
 """Seconds after which a client is looked at again that could not be read when its keep alive was over."""
@@ -234,6 +238,23 @@ class MqttSession(ClientSession):
     def end_with(self, code: Reason, reason: CloseReason, text: str = "") -> None:
         """Close the connection, with a code of 5.0 for the client. `text`: for it, too."""
         self.link.send(self.words.last_packet(self, code, text, reason))
+        if code is Reason.RECEIVE_MAXIMUM_EXCEEDED:
+            self._end_unheard(reason)
+            return
+        self.link.doom(reason)
+        self._server.ticks.wake()
+
+    def _end_unheard(self, reason: CloseReason) -> None:
+        """Close in a moment, and read nothing until then: the client answers packets before it reads why.
+
+        What it sends to a closed socket would be answered by a reset, and it could read nothing more.
+        """
+        self.wait()
+        self._server.loop.call_soon(self._leave)
+        self._arm(_UNHEARD, partial(self._close, reason))
+        self._server.ticks.wake()
+
+    def _close(self, reason: CloseReason) -> None:
         self.link.doom(reason)
         self._server.ticks.wake()
 
@@ -244,10 +265,14 @@ class MqttSession(ClientSession):
             self.error("unable to connect: authentication error")
 
     def ended(self, reason: CloseReason) -> None:
+        self._leave()
+        super().ended(reason)
+
+    def _leave(self) -> None:
+        """Give the session back to its hub."""
         stored, self.stored = self.stored, None
         if stored is not None:
             stored.ended(will=self.will, expiry=self.expiry)
-        super().ended(reason)
 
     # -- words ------------------------------------------------------------------------------------
 
