@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 QOS_2: Final = 2
 _MOST_DIGITS: Final = 5
+MOST_SETTLED: Final = 4096
+"""Messages that a client has received lately: one of them that comes again is not sent again."""
 
 
 class _Staged(NamedTuple):
@@ -65,6 +67,7 @@ class OutgoingQos2:
         "_released",
         "_releasing",
         "_sent",
+        "_settled",
         "_staged",
         "_window_subject",
         "expected",
@@ -94,6 +97,8 @@ class OutgoingQos2:
         """Identifiers of messages that the client has received, and that JetStream may not know of."""
         self._completed: dict[int, bytes] = {}
         """Ack subjects of PUBRELs that the client has answered, while their messages may come again."""
+        self._settled: dict[tuple[bytes, int], bool] = {}
+        """Messages that were received on this connection, the oldest first; True: JetStream was told."""
         self._is_storing = False
         self._has_ended = False
         self.sid = b""
@@ -175,6 +180,14 @@ class OutgoingQos2:
         if received_as is not None:
             self._swallow(identifier, received_as)
             return
+        was_told = self._settled.get((name, sequence))
+        if (
+            was_told is not None
+        ):  # ack_wait was over while the PUBREL was stored, or its acknowledgement under way
+            ack_subject = self._client.link.drop(identifier)
+            if was_told:
+                self._acknowledge(ack_subject)
+            return
         self._sent[identifier] = (name, sequence)
         self._staged.append(_Staged(sid, identifier, subject, headers, payload))
         if not self._is_storing:
@@ -223,6 +236,7 @@ class OutgoingQos2:
         elif ack_subject:
             self._client.link.occupy(identifier)
             self._releasing.add(identifier)
+            self._settle(identifier, was_told=False)
             watch(begin(self._store_release(identifier, ack_subject)), self._lost)
         elif identifier in self._direct:
             self._client.link.occupy(identifier)
@@ -230,11 +244,21 @@ class OutgoingQos2:
         elif identifier not in self._releasing:
             self._send_release(identifier, Reason.PACKET_IDENTIFIER_NOT_FOUND)
 
+    def _settle(self, identifier: int, *, was_told: bool) -> None:
+        """Note a message that the client has received."""
+        place = self._sent.get(identifier)
+        if place is None:
+            return
+        self._settled[place] = was_told
+        if len(self._settled) > MOST_SETTLED:
+            del self._settled[next(iter(self._settled))]
+
     async def _store_release(self, identifier: int, ack_subject: bytes) -> None:
         await self._account.requests.store(
             RELEASE_SUBJECT + self._hash.encode(), block((RELEASE, b"%d" % identifier)), b""
         )
         self._releasing.discard(identifier)
+        self._settle(identifier, was_told=True)
         self._sent.pop(identifier, None)
         self.expected.pop(identifier, None)
         self._acknowledge(ack_subject)
