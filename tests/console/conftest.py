@@ -91,7 +91,8 @@ class Served:
     socket: str
 
 
-def _served(side: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(side: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Run a server of a kind, with the console's files at the same place or beside it."""
     folder = tmp_path_factory.mktemp(f"console-{side}")
     program = SIDES[side]
     config = CONFIG % (", console: true" if program.is_headrace else "")
@@ -106,12 +107,12 @@ def _served(side: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.fixture(scope="session")
 def headrace_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    yield from _served("headrace", tmp_path_factory)
+    yield from served("headrace", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def nats_server_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    yield from _served("nats-server", tmp_path_factory)
+    yield from served("nats-server", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
+from console.conftest import served
 from console.content import Content
 from console.pages import SEEN, name_of
 from harness import depth
@@ -46,6 +47,12 @@ NAMELESS: Final = r"""() => {
   }
 }"""
 """Directories of this machine are none of a document's business."""
+
+
+@pytest.fixture(scope="module")
+def headrace_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of its own: its pages tell of what was done to it."""
+    yield from served("headrace", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

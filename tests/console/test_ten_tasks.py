@@ -93,8 +93,8 @@ class Place:
     elsewhere: Console
     api: JetStreamApi
 
-    def hand(self, *, account: str | None = None, operator: str | None = None) -> Hand:
-        return Hand(self.console.open(account=account, operator=operator))
+    def hand(self, *, account: str | None = None, operator: str | None = None, clock: bool = False) -> Hand:
+        return Hand(self.console.open(account=account, operator=operator, clock=clock))
 
 
 @contextmanager
@@ -249,8 +249,7 @@ def test_6_who_floods_a_subject(place: Place) -> None:
 
 
 def test_7_client_is_kicked(place: Place) -> None:
-    hand = place.hand(operator="sys")
-    hand.page.clock.install()
+    hand = place.hand(operator="sys", clock=True)
     with _connect(place.url, "guest") as guest:
         hand.to("Connections")
         hand.press(hand.row("Connections", "guest").get_by_role("link", name="guest"))
