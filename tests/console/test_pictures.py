@@ -71,6 +71,7 @@ COMPLETE: Final = {
         ("streams", "consumers", "keyvalue", "objects", "services", "connections", "accounts"), ROWS
     ),
     "overview": ".uplot canvas",
+    **dict.fromkeys(("alerts", "server"), ".finding"),
 }
 """What is there when a page has all that it shows, of pages whose heading comes earlier."""
 NO_FIGURE: Final = re.compile("^–")
