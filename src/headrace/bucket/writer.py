@@ -128,6 +128,10 @@ class WalWriter:
     the source that the log covers already, where objects are to say it (`WalObject.position`); else None.
     """
 
+    in_flight = 0
+    """Objects that are under way."""
+    _is_pump_due = False
+
     def __init__(
         self,
         store: AsyncObjectStore,
@@ -152,8 +156,6 @@ class WalWriter:
         self.next_number = claim.next_number
         self.last_proof = claim.proved_at
         """A time when this server owned the shard for sure: the start of the request that proved it."""
-        self.in_flight = 0
-        """Objects that are under way."""
         self.puts = 0
         """Objects created so far."""
         self.bytes = 0
@@ -193,7 +195,6 @@ class WalWriter:
             self._loop, "call_at_end_of_tick", self._loop.call_soon
         )
         """Calls a function soon: on the loop of a server without a round of it (`server.loop`)."""
-        self._is_pump_due = False
         self._pumping: asyncio.TimerHandle | None = None
         self._token: asyncio.TimerHandle | None = None
         self._clock: asyncio.TimerHandle | None = None
