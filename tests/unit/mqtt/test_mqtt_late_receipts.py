@@ -1,15 +1,16 @@
-"""A message of QoS 2 that JetStream delivers again although its client has received it: it is not sent again."""
+"""A message of QoS 2 that JetStream delivers again although its client has it: it is not sent again."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from headrace.mqtt import qos2_outgoing
 from headrace.mqtt.qos2_outgoing import OutgoingQos2
 from headrace.mqtt.steps import Awaited
 from headrace.protocol.mqtt.packets import Acknowledgement
+
+if TYPE_CHECKING:
+    import pytest
 
 PLACE = (b"consumer", 41)
 
