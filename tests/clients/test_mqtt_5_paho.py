@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import queue
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -198,5 +197,3 @@ def test_a_client_that_sends_too_many_reads_why(mqtt: ServerProcess) -> None:
             sock.sendall(b"\x62\x02" + body[:2])
             first = stream.read(1)
         assert stream.read(stream.read(1)[0])[:1] == b"\x93"
-        with suppress(ConnectionResetError):  # what it sent meanwhile was not read
-            assert stream.read() == b""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _GRACE: Final = 1.5
 """The part of the keep alive after which a silent client is given up."""
 
-_UNHEARD: Final = 5.0
+_UNHEARD: Final = 20.0
 """Seconds in which a client that sent more than it may can read why it is closed."""
 
 _BUSY: Final = 1.0
