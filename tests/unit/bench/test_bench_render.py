@@ -87,7 +87,7 @@ def test_page_of_the_project_renders_without_any_result(tmp_path):
         "console-hour",
     ):  # as Spark's they are filled by benches of their own
         page = replace_section(page, name, "")
-    assert page.count("Not measured yet.") == 8
+    assert page.count("Not measured yet.") == 9
     assert page.count("| not yet measured: ") == len({case.line for case in CASES if case.line})
     assert all(f"--cases {case.name}`" in page for case in CASES)
 
