@@ -284,6 +284,8 @@ class MqttHub:
                     raise
             else:
                 self.due.cancel(client_id)
+                if is_5 and not is_present and connect.client_id:
+                    await self.store.drop_staged(client_id)
                 return stored, is_present, has_same
         raise AssertionError("the last attempt returns or raises")
 

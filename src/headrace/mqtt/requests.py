@@ -268,6 +268,10 @@ class JetStreamRequests:
             if error.code not in {10043, 10057} and not error.is_not_found:
                 raise
 
+    async def purge(self, stream: str, pattern: bytes) -> None:
+        """Delete the messages with a matching subject. Raises: RequestFailed."""
+        await self._call(b"MD", f"STREAM.PURGE.{stream}", {"filter": pattern.decode()}, _Reply)
+
     # -- streams and consumers -------------------------------------------------------------------------
 
     async def stream(self, name: str, *, subjects: str = "") -> StreamAnswer | None:

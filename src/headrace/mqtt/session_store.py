@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.mqtt.consumers import delete_consumers
 from headrace.mqtt.message_headers import block
-from headrace.mqtt.names import MESSAGES, OUTGOING, SESSIONS, SHARED
+from headrace.mqtt.names import INCOMING, INCOMING_SUBJECT, MESSAGES, OUTGOING, SESSIONS, SHARED
 from headrace.mqtt.records import SessionRecord, read_record, write_record
 from headrace.mqtt.streams import session_subject
 from headrace.protocol.jetstream.headers import EXPECTED_SUBJECT_SEQUENCE
@@ -99,6 +99,13 @@ class SessionStore:
             await delete_consumers(self._account.requests, OUTGOING, [record.pubrel["durable_name"]])
             await self._drop_window(session)
         record.subs, record.cons, record.ids, record.opts, record.pubrel = {}, {}, {}, {}, None
+
+    async def drop_staged(self, client_id: str) -> None:
+        """Delete messages of QoS 2 that the client has not released, as a new session of 5.0 begins.
+
+        In 3.1.1 they stay, as on nats-server. Raises: RequestFailed.
+        """
+        await self._account.requests.purge(INCOMING, INCOMING_SUBJECT + client_id.encode() + b".>")
 
     async def end(self, session: StoredSession) -> None:
         """End a session: nothing is left of it. Raises: RequestFailed."""

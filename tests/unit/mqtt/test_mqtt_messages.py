@@ -73,6 +73,22 @@ def test_the_first_message_of_an_identifier_wins(account: LinkedMqtt) -> None:
     assert listener.messages() == [("t", b"1", 0)]
 
 
+def test_a_clean_start_forgets_messages_that_were_not_released(account: LinkedMqtt) -> None:
+    """As a session's end does in 5.0; in 3.1.1 they stay, as on nats-server."""
+    listener = connected(account, "listener")
+    listener.subscribe("t", 0)
+    for version, taken in ((4, b"old"), (5, b"new")):
+        device = connected(account, version=version)
+        device.publish("t", b"old", 2, 5)
+        device.leave()
+        device = connected(account, clean=True, version=version)
+        device.publish("t", b"new", 2, 5)
+        device.acknowledge(PUBREL, 5)
+        assert kinds(device) == [(PUBREC, 5), (PUBCOMP, 5)]
+        assert listener.messages() == [("t", taken, 0)]
+        device.leave()
+
+
 @pytest.mark.parametrize("ticks", range(14))
 def test_a_release_that_is_cut_off_anywhere_publishes_once(account: LinkedMqtt, ticks: int) -> None:
     listener = connected(account, "listener")
