@@ -64,9 +64,18 @@ async def _found(store: AsyncObjectStore) -> bytes | None:
 
 
 async def _held(store: AsyncObjectStore) -> str:
-    """Return the name of something below the prefix; "" if it is empty."""
+    """Return the name of something below the prefix; "" if it is empty.
+
+    A folder without an object is nothing: in a directory it is there a moment before its first object, which
+    another server may be creating.
+    """
     listing = await store.list_folder()
-    return next(iter([info.key for info in listing.objects] + listing.folders), "")
+    for info in listing.objects:
+        return info.key
+    for folder in listing.folders:
+        async for _ in store.list(folder):
+            return folder
+    return ""
 
 
 async def _created(store: AsyncObjectStore, cluster: str) -> bytes | None:

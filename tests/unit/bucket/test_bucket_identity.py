@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -11,6 +12,10 @@ from harness.memory_objects import Fate, MemoryObjects, Request
 from harness.virtual_loop import run
 from headrace.bucket.errors import BucketError, NewerFormat, NotOurs
 from headrace.bucket.identity import FORMAT, IDENTITY_KEY, KIND, check_identity
+from headrace.objects.shared_directory import SharedDirectory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def identity(**fields: object) -> bytes:
@@ -85,6 +90,14 @@ def test_fields_of_later_versions_are_passed_over() -> None:
         await check_identity(store, "east")
 
     run(main())
+
+
+def test_a_directory_in_which_another_server_begins_is_empty(tmp_path: Path) -> None:
+    """It has the folder of the identity already, and not the identity."""
+    (tmp_path / "cluster").mkdir()
+
+    asyncio.run(check_identity(SharedDirectory(tmp_path), "east"))
+    assert msgspec.msgpack.decode((tmp_path / IDENTITY_KEY).read_bytes())["cluster"] == "east"
 
 
 def test_servers_that_start_together_agree() -> None:
