@@ -76,8 +76,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
+    """One browser for all tests of the console. Beside it no other test could use `asyncio.run`."""
     with browser() as started:
         yield started
 

@@ -24,10 +24,10 @@ def listed(url: str) -> bytes:
 
 @pytest.mark.filterwarnings("default")
 def test_a_bucket_is_empty_at_first() -> None:
-    with moto_server("b") as endpoint:
-        put(f"{endpoint}/b/key")
-        with moto_server("c") as other:
-            assert b"<Key>key</Key>" in listed(f"{other}/b"), "servers of one process have the same buckets"
-        assert b"<Key>key</Key>" in listed(f"{endpoint}/b"), "which stay while there is one"
-    with moto_server("b") as endpoint:
-        assert b"<Key>" not in listed(f"{endpoint}/b")
+    with moto_server("bucket") as endpoint:
+        put(f"{endpoint}/bucket/key")
+        with moto_server("other") as other:
+            assert b"<Key>key</Key>" in listed(f"{other}/bucket"), "servers of one process have the same buckets"
+        assert b"<Key>key</Key>" in listed(f"{endpoint}/bucket"), "which stay while there is one"
+    with moto_server("bucket") as endpoint:
+        assert b"<Key>" not in listed(f"{endpoint}/bucket")
