@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections import deque
@@ -13,19 +14,21 @@ _FIRST_EPHEMERAL: Final = 32_768
 """Linux's own; others begin higher."""
 _draw: Final = random.SystemRandom()
 _given: Final[deque[int]] = deque(maxlen=1000)
-"""Who got one may begin to listen much later."""
 
 
 def free_port() -> int:
     """One on 127.0.0.1 that nobody listens on now, and that was not given lately.
 
     It is none that the system gives to connections by itself: those take a server's port while it is away.
+    Each of several processes of tests (pytest-xdist) has ports of its own, since who got one may begin to
+    listen much later.
 
     Raises: OSError when there is none.
     """
     first = _first_ephemeral()
+    process, processes = _process()
     for _ in range(1000):
-        port = _draw.randrange(_LOWEST, first) if first > _LOWEST else 0
+        port = _draw.randrange(_LOWEST + process, first, processes) if first > _LOWEST + process else 0
         if port in _given:
             continue
         try:
@@ -37,6 +40,12 @@ def free_port() -> int:
             _given.append(found)
             return found
     raise OSError(f"no free port between {_LOWEST} and {first}")
+
+
+def _process() -> tuple[int, int]:
+    """The number of this process among those of one run of the tests, and how many they are."""
+    number = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return int(number), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def _first_ephemeral() -> int:
