@@ -27,7 +27,7 @@ def test_a_bucket_is_empty_at_first() -> None:
     with moto_server("bucket") as endpoint:
         put(f"{endpoint}/bucket/key")
         with moto_server("other") as other:
-            assert b"<Key>key</Key>" in listed(f"{other}/bucket"), "servers of one process have the same buckets"
+            assert b"<Key>key</Key>" in listed(f"{other}/bucket"), "one process has one set of buckets"
         assert b"<Key>key</Key>" in listed(f"{endpoint}/bucket"), "which stay while there is one"
     with moto_server("bucket") as endpoint:
         assert b"<Key>" not in listed(f"{endpoint}/bucket")
