@@ -237,7 +237,9 @@ def test_another_node_carries_when_the_bridge_is_gone(tmp_path_factory: pytest.T
         publish_everywhere(mesh, clients, "bridge", 50)
         for client, sid in zip(clients, sids, strict=True):
             assert Counter(texts(client.got(sid))) == all_of_them(clients, 50)
-        assert mesh.nodes[3].server.log.count("Carrying messages between routes of 1.x and of 2.x") == 1
+        server = mesh.nodes[3].server
+        server.wait_for_line("Carrying messages between routes of 1.x and of 2.x")
+        assert server.log.count("Carrying messages between routes of 1.x and of 2.x") == 1
 
 
 @pytest.mark.parametrize("kind", ["xl", "xlg", "lll"])

@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import urllib.request
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,18 +31,23 @@ def said(server: ServerProcess) -> tuple[str, int, str]:
 
 
 IDZ = "$SYS.REQ.SERVER.PING.IDZ"
+_inboxes = count(1)
 
 
 def answer(port: int, credentials: dict[str, str], subject: str = IDZ, **headers: str) -> bytes:
-    """What a client gets that signs in and asks the system account, for the server's identity at first."""
+    """What a client gets that signs in and asks the system account, for the server's identity at first.
+
+    Of several processes each may answer, also when the client is gone: the inbox is its own.
+    """
+    inbox = f"r{next(_inboxes)}"
     with WebSocket(port, request(port, **headers)) as client:
         client.take_through(b"\r\n")
         connect = json.dumps({"verbose": False, "headers": True, "no_responders": True, **credentials})
-        client.send(f"CONNECT {connect}\r\nSUB r 1\r\nPUB {subject} r 0\r\n\r\nPING\r\n".encode())
+        client.send(f"CONNECT {connect}\r\nSUB {inbox} 1\r\nPUB {subject} {inbox} 0\r\n\r\nPING\r\n".encode())
         text = b""
-        while b"MSG r 1 " not in text and b"Authorization Violation" not in text:
+        while f"MSG {inbox} 1 ".encode() not in text and b"Authorization Violation" not in text:
             text += client.take_frame().data
-        return text
+        return text.replace(f"MSG {inbox} 1 ".encode(), b"MSG r 1 ")
 
 
 @pytest.fixture(scope="module")
