@@ -32,6 +32,23 @@ cdef inline part_t part_of(bytes text) noexcept:
     part.len = <uint32_t> PyBytes_GET_SIZE(text)
     return part
 
+cdef inline char *put_size(char *at, uint32_t value) noexcept:
+    """Writes a number in decimal digits, 10 at most; gives what follows it."""
+    cdef char digits[10]
+    cdef int n = 0
+    while True:
+        digits[n] = <char> (c'0' + value % 10)
+        n += 1
+        value //= 10
+        if value == 0:
+            break
+    while n:
+        n -= 1
+        at[0] = digits[n]
+        at += 1
+    return at
+
+
 cdef object delivery(object kind, record_t *record, const char *at, bytes subject)
 cdef bint is_word(const char *text, size_t n) noexcept
 

@@ -101,22 +101,6 @@ cdef class Gathered:
             at += record.subject_len + record.reply_len + record.body_len
 
 
-cdef inline char *put_number(char *at, uint32_t value) noexcept:
-    cdef char digits[10]
-    cdef int n = 0
-    while True:
-        digits[n] = <char> (c'0' + value % 10)
-        n += 1
-        value //= 10
-        if value == 0:
-            break
-    while n:
-        n -= 1
-        at[0] = digits[n]
-        at += 1
-    return at
-
-
 cdef bint read_word(bytes text, part_t *part) noexcept:
     """True if a text can be a word of a control line, or is empty; then `part` is set to it."""
     if PyBytes_GET_SIZE(text) > MOST_BYTES or not is_word(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)):
@@ -166,10 +150,10 @@ cdef class Outgoing:
             at[reply.len] = c' '
             at += reply.len + 1
         if header_len:
-            at = put_number(at, header_len)
+            at = put_size(at, header_len)
             at[0] = c' '
             at += 1
-        at = put_number(at, <uint32_t> body_len)
+        at = put_size(at, <uint32_t> body_len)
         at[0] = c'\r'
         at[1] = c'\n'
         at += 2

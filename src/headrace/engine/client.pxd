@@ -50,6 +50,8 @@ cdef bint is_valid_subject(const char *s, uint32_t n, bint literal) noexcept
 cdef bint is_reserved_subject(const char *s, uint32_t n) noexcept
 cdef bint is_reserved_reply(const char *s, uint32_t n) noexcept
 cdef uint32_t tokens_in(word_t *subject) noexcept
+cdef sub_t *sub_named(link_t *l, bytes sid) noexcept
+cdef sub_t *hang_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash, uint32_t flags) except NULL
 cdef sub_t *find_sid(link_t *l, const char *sid, uint32_t n, uint32_t hash) noexcept
 cdef int add_sid(link_t *l, sub_t *s) except -1
 cdef sub_t *new_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash) except NULL

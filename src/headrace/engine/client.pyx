@@ -20,6 +20,7 @@ policy, is a call on the session:
 Framing, sizes and error texts: client protocol specification, sections 1 and 3.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -557,6 +558,24 @@ cdef sub_t *new_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint
     return s
 
 
+cdef sub_t *sub_named(link_t *l, bytes sid) noexcept:
+    """The subscription of a sid; NULL: there is none."""
+    cdef const char *at = PyBytes_AS_STRING(sid)
+    cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
+    return find_sid(l, at, n, <uint32_t> hr_hash(at, n, l.interest.seed))
+
+
+cdef sub_t *hang_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash, uint32_t flags) except NULL:
+    """A new subscription where messages find it. The subject is valid, and the sid is not in use."""
+    cdef sub_t *s = new_sub(l, subject, queue, sid, hash)
+    s.flags |= flags
+    add_sid(l, s)
+    insert(l.interest, s)
+    if l.interest.imports != NULL:
+        hang_shadows(s)
+    return s
+
+
 cdef uint32_t tokens_in(word_t *subject) noexcept:
     cdef uint32_t i, n = 1
     for i in range(subject.len):
@@ -576,7 +595,6 @@ cdef int subscribe(link_t *l, line_t *line) except -1:
     cdef word_t *sid = &line.args[line.count - 1]
     cdef int allowed = 1
     cdef uint32_t hash
-    cdef sub_t *s
     if l.flags & LINK_CHECKS_SUBSCRIBE:
         allowed = (<object> l.session).subscribe_permission(
             subject.text[:subject.len], None if queue == NULL else queue.text[:queue.len])
@@ -593,13 +611,7 @@ cdef int subscribe(link_t *l, line_t *line) except -1:
         if not is_valid_subject(subject.text, subject.len, False):
             emit(l, b"-ERR 'Invalid Subject'\r\n", 24)
             return 0
-        s = new_sub(l, subject, queue, sid, hash)
-        if allowed == 2:
-            s.flags |= SUB_FILTERED
-        add_sid(l, s)
-        insert(l.interest, s)
-        if l.interest.imports != NULL:
-            hang_shadows(s)
+        hang_sub(l, subject, queue, sid, hash, SUB_FILTERED if allowed == 2 else 0)
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
     return 0
@@ -812,9 +824,7 @@ cdef class ClientLink(Link):
         return removed
 
     cdef _remove(self, bytes sid):
-        cdef const char *at = sid
-        cdef uint32_t n = <uint32_t> len(sid)
-        remove_sub(find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)))
+        remove_sub(sub_named(&self.c, sid))
 
     def drop_subscriptions(self):
         """Removes every subscription, as a second CONNECT does."""

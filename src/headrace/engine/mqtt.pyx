@@ -25,6 +25,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from headrace.engine.batches cimport put_size
 from headrace.engine.link cimport doom, emit
 from headrace.engine.memory cimport buf_append, buf_reserve, give, take
 from headrace.engine.mqtt_headers cimport (
@@ -285,33 +286,17 @@ cdef int publication(MqttLink link, int flags, const char *at, const char *end) 
     return 0
 
 
-cdef char *put_number(char *at, uint32_t value) noexcept:
-    cdef char digits[MOST_DIGITS]
-    cdef int n = 0
-    while True:
-        digits[n] = <char> (c'0' + value % 10)
-        value //= 10
-        n += 1
-        if value == 0:
-            break
-    while n:
-        n -= 1
-        at[0] = digits[n]
-        at += 1
-    return at
-
-
 cdef int add_own_lines(MqttLink link, publish_t *p) except -1:
     """Header lines that are not of a property, behind those that are: the buffer has nothing behind them then."""
     cdef size_t at
-    if link.terms.version < 5 or not (link.no_local_count or p.flags & RETAIN):
+    if link.terms.version < 5 or not (link.has_no_local or p.flags & RETAIN):
         return 0
     at = p.buffer.end
     buf_reserve(&p.buffer, p.lines_len + 64)
     if p.lines_len:
         memcpy(p.buffer.data + at, p.buffer.data + p.lines_at, p.lines_len)
         p.buffer.end += p.lines_len
-    if link.no_local_count:
+    if link.has_no_local:
         buf_append(&p.buffer, b"Nmqtt-Client: ", 14)
         buf_append(&p.buffer, PyBytes_AS_STRING(link.client_hash), PyBytes_GET_SIZE(link.client_hash))
         buf_append(&p.buffer, b"\r\n", 2)
@@ -394,7 +379,7 @@ cdef int add_store_reply(MqttLink link, publish_t *p) except -1:
         link._is_storing = True
     buf_append(&p.buffer, PyBytes_AS_STRING(link._store_reply), PyBytes_GET_SIZE(link._store_reply))
     buf_reserve(&p.buffer, MOST_DIGITS)
-    p.buffer.end = put_number(p.buffer.data + p.buffer.end, p.identifier) - p.buffer.data
+    p.buffer.end = put_size(p.buffer.data + p.buffer.end, p.identifier) - p.buffer.data
     return 0
 
 

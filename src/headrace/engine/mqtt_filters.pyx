@@ -20,10 +20,10 @@ cdef uint64_t OVERLAPS = 1 << 7
 cdef uint64_t own_of(sub_t *s) noexcept:
     """Of a shadow: what the link keeps of the subscription that it is a shadow of."""
     cdef sub_t *original
-    if s.quota.limit:
-        return s.quota.limit
+    if s.quota.own:
+        return s.quota.own
     original = find_sid(s.link, s.text, s.sid_len, <uint32_t> hr_hash(s.text, s.sid_len, s.link.interest.seed))
-    return 0 if original == NULL else original.quota.limit
+    return 0 if original == NULL else original.quota.own
 
 
 cdef inline uint32_t token_end(const char *text, uint32_t at, uint32_t n) noexcept:
@@ -49,7 +49,7 @@ cdef bint covers(const char *wanted, uint32_t n, const char *subject, uint32_t m
 
 cdef inline bint is_filter(sub_t *s) noexcept:
     """True if it is a filter that is not shared."""
-    return s != NULL and (s.quota.limit & 3) == KIND_FILTER and s.queue_len == 0
+    return s != NULL and (s.quota.own & 3) == KIND_FILTER and s.queue_len == 0
 
 
 cdef uint64_t mark_overlaps(link_t *l, const char *subject, uint32_t n, sub_t *but) noexcept:
@@ -60,7 +60,7 @@ cdef uint64_t mark_overlaps(link_t *l, const char *subject, uint32_t n, sub_t *b
     for i in range(l.sids_cap):
         s = l.sids[i]
         if is_filter(s) and s != but and covers(s.subject, s.subject_len, subject, n, True):
-            s.quota.limit |= OVERLAPS
+            s.quota.own |= OVERLAPS
             found = OVERLAPS
     return found
 
@@ -84,7 +84,7 @@ cdef int choose(link_t *l, const char *subject, uint32_t n, bint is_own, choice_
         s = l.sids[i]
         if not is_filter(s):
             continue
-        own = s.quota.limit
+        own = s.quota.own
         if has_option(own, NO_LOCAL) and is_own or hides(own, subject, n) \
                 or not covers(s.subject, s.subject_len, subject, n, False):
             continue

@@ -14,7 +14,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from headrace.engine.client cimport ClientLink, find_sid
+from headrace.engine.client cimport ClientLink, sub_named
 from headrace.engine.link cimport Link, doom, mark_due
 from headrace.engine.mqtt_filters cimport RETAIN_AS_PUBLISHED, choice_t, choose, has_option, identifier_of
 from headrace.engine.mqtt_routing cimport RAW_HEADERS, parts_t, publish_inside
@@ -26,7 +26,7 @@ from headrace.engine.mqtt_window cimport (
     flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, sending_t,
     take_held, take_place, window_t,
 )
-from headrace.engine.structs cimport LINK_CLOSING, LINK_SERVICE, REASON_SLOW_PENDING, hr_hash, link_t, msg_t, sub_t
+from headrace.engine.structs cimport LINK_CLOSING, LINK_SERVICE, REASON_SLOW_PENDING, link_t, msg_t, sub_t
 
 cdef enum:
     LAST_IDENTIFIER = 65535
@@ -267,8 +267,6 @@ cdef class MqttOutlet(ClientLink):
                 bytes payload not None):
         """Sends a message that was staged, now that its identifier is stored. One that is not in flight any more is not."""
         cdef flight_t *f = find_identifier(&self.window, identifier)
-        cdef const char *at = PyBytes_AS_STRING(sid)
-        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
         cdef uint64_t own
         cdef choice_t choice
         cdef sub_t *s
@@ -277,8 +275,8 @@ cdef class MqttOutlet(ClientLink):
         cdef msg_t m
         if self.c.flags & LINK_CLOSING or f == NULL or f.state != FLIGHT_STAGED:
             return
-        s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
-        own = s.quota.limit if s != NULL else 0
+        s = sub_named(&self.c, sid)
+        own = s.quota.own if s != NULL else 0
         whole = headers + payload
         memset(&m, 0, sizeof(msg_t))
         m.subject = PyBytes_AS_STRING(subject)

@@ -1,12 +1,12 @@
 """Messages to a client of MQTT. See mqtt_receiver.pyx."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from headrace.engine.mqtt_outlet cimport MqttOutlet
 from headrace.engine.structs cimport sub_t
 
 cdef class MqttReceiver(MqttOutlet):
-    cdef uint32_t no_local_count # of subscriptions that ever asked for it
+    cdef bint has_no_local       # a subscription has asked for it: what the client publishes names it from then on
     cdef bytes client_hash
     cdef bint has_overlaps       # of filters, in MQTT 5
     cdef dict _filters           # sids of filters by those of their consumers, in MQTT 5

@@ -25,7 +25,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
-from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub, tokens_in
+from headrace.engine.client cimport find_sid, hang_sub, is_valid_subject, sub_named, tokens_in
 from headrace.engine.jetstream cimport ack_t, names_t, read_ack
 from headrace.engine.link cimport doom
 from headrace.engine.mqtt_filters cimport (
@@ -44,11 +44,9 @@ from headrace.engine.mqtt_window cimport (
     sending_t, window_t,
 )
 from headrace.engine.permission_cache cimport allows
-from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
     LINK_CHECKS_SUBSCRIBE, LINK_SERVICE, LINK_TRANSLATES, REASON_SLOW_PENDING, SUB_FILTERED, hr_hash, msg_t, sub_t, word_t,
 )
-from headrace.engine.trie cimport insert
 
 cdef enum:
     LAST_IDENTIFIER = 65535
@@ -124,7 +122,7 @@ cdef bint identifies(MqttReceiver link, sub_t *s, uint64_t own, msg_t *m, names_
     """
     cdef sub_t *filter = link.filter_of(s) if link.has_overlaps else NULL
     cdef choice_t choice
-    if filter == NULL or not overlaps(filter.quota.limit):
+    if filter == NULL or not overlaps(filter.quota.own):
         identify_by(reading, sending, identifier_of(own))
         sending.is_retained = reading.block.is_retained and has_option(own, RETAIN_AS_PUBLISHED)
         return True
@@ -288,18 +286,13 @@ cdef class MqttReceiver(MqttOutlet):
         hash = <uint32_t> hr_hash(words[2].text, words[2].len, self.c.interest.seed)
         s = find_sid(&self.c, words[2].text, words[2].len, hash)
         if s != NULL:
-            s.quota.limit = own
+            s.quota.own = own
             return s
         if not is_valid_subject(words[0].text, words[0].len, False):
             raise ValueError(f"not a subject: {subject!r}")
-        s = new_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash)
-        s.quota.limit = own
-        if allowed == 2:
-            s.flags |= SUB_FILTERED
-        add_sid(&self.c, s)
-        insert(self.c.interest, s)
-        if self.c.interest.imports != NULL:
-            hang_shadows(s)
+        s = hang_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash,
+                     SUB_FILTERED if allowed == 2 else 0)
+        s.quota.own = own
         return s
 
     def subscribe(self, bytes sid not None, bytes subject not None, bytes queue not None=b"", *, int qos,
@@ -323,36 +316,26 @@ cdef class MqttReceiver(MqttOutlet):
         if self.c.max_subscriptions and self.c.sids_count >= self.c.max_subscriptions and not self._has(sid):
             raise ValueError("maximum subscriptions exceeded")
         if options & NO_LOCAL:
-            self.no_local_count += 1
+            self.has_no_local = True
         s = self.add(sid, subject, queue, own_bits(KIND_FILTER, qos, options, hides_dollar, identifier), allowed)
         if self.terms.version >= 5 and not s.queue_len:
             mark = mark_overlaps(&self.c, s.subject, s.subject_len, s)
-            s.quota.limit |= mark
+            s.quota.own |= mark
             self.has_overlaps |= mark != 0
 
     def _has(self, bytes sid):
-        cdef const char *at = sid
-        cdef uint32_t n = <uint32_t> len(sid)
-        return find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)) != NULL
+        return sub_named(&self.c, sid) != NULL
 
     cdef sub_t *filter_of(self, sub_t *s) except? NULL:
         """The filter of a consumer, by the subscription that it delivers to; NULL: none is known."""
         cdef bytes sid = None if self._filters is None else self._filters.get(s.text[:s.sid_len])
-        cdef const char *at
-        cdef uint32_t n
-        if sid is None:
-            return NULL
-        at = PyBytes_AS_STRING(sid)
-        n = <uint32_t> PyBytes_GET_SIZE(sid)
-        return find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
+        return NULL if sid is None else sub_named(&self.c, sid)
 
     cdef bint is_overlapped(self, bytes sid) except -1:
-        cdef const char *at = PyBytes_AS_STRING(sid)
-        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
-        cdef sub_t *s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)) if self.has_overlaps else NULL
+        cdef sub_t *s = sub_named(&self.c, sid) if self.has_overlaps else NULL
         if s != NULL:
             s = self.filter_of(s)
-        return s != NULL and overlaps(s.quota.limit)
+        return s != NULL and overlaps(s.quota.own)
 
     def follow(self, bytes deliver not None, bytes queue not None=b"", *, bytes name not None, int qos, int options=0,
                uint32_t identifier=0, bint hides_dollar=False, bytes sid not None=b""):
@@ -366,7 +349,7 @@ cdef class MqttReceiver(MqttOutlet):
                 self._filters = {}
             self._filters[deliver] = sid
         if options & NO_LOCAL:
-            self.no_local_count += 1
+            self.has_no_local = True
         self.add(deliver, deliver, queue, own_bits(KIND_FOLLOWED, qos, options, hides_dollar, identifier), 1)
         return deliver
 

@@ -9,6 +9,7 @@ has to say goes to subjects that no client may use, and is none of that.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from headrace.engine.batches cimport put_size
 from headrace.engine.client cimport is_reserved_reply, is_reserved_subject
 from headrace.engine.delivery cimport route
 from headrace.engine.interest cimport plan_at, plan_for, unmapped_plan
@@ -36,22 +37,6 @@ cdef void return_scratch(router_t *r, buf_t *b) noexcept:
         r.scratch = b[0]
     else:
         buf_free(b)
-
-
-cdef inline char *put_size(char *at, uint32_t value) noexcept:
-    cdef char digits[10]
-    cdef int n = 0
-    while True:
-        digits[n] = <char> (c'0' + value % 10)
-        n += 1
-        value //= 10
-        if value == 0:
-            break
-    while n:
-        n -= 1
-        at[0] = digits[n]
-        at += 1
-    return at
 
 
 cdef inline uint32_t header_size(parts_t *parts) noexcept:

@@ -30,7 +30,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
-from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
+from headrace.engine.client cimport hang_sub, is_valid_subject, sub_named
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.service_imports cimport with_info
 from headrace.engine.interest cimport plan_for, unmapped_plan
@@ -38,12 +38,10 @@ from headrace.engine.lanes cimport Lane, run_lanes
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.reply_mapping cimport find_mapped_reply
-from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_NAMED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
     router_t, sub_t, word_t,
 )
-from headrace.engine.trie cimport insert
 
 cdef enum:
     BATCH_MARK = 1 << 20     # bytes of one batch past which it is handed over at once
@@ -235,7 +233,6 @@ cdef class ServiceLink(Link):
         cdef word_t words[3]
         cdef bytes sid = b"%d" % (self._last_sid + 1)
         cdef uint32_t hash
-        cdef sub_t *s
         if self.c.interest == NULL or self.c.flags & LINK_CLOSING:
             raise RuntimeError("a service link without an interest, or a detached one, cannot subscribe")
         words[0].text = PyBytes_AS_STRING(subject)
@@ -249,27 +246,17 @@ cdef class ServiceLink(Link):
         if not is_word(words[1].text, words[1].len):
             raise ValueError(f"not a queue group: {queue!r}")
         hash = <uint32_t> hr_hash(words[2].text, words[2].len, self.c.interest.seed)
-        s = new_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash)
-        add_sid(&self.c, s)
-        insert(self.c.interest, s)
+        hang_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash,
+                 (SUB_GATHERED if gathered else 0) | (SUB_NAMED if named else 0))
         self._last_sid += 1
-        if gathered:
-            s.flags |= SUB_GATHERED
-        if named:
-            s.flags |= SUB_NAMED
-        if self.c.interest.imports != NULL:
-            hang_shadows(s)
         return self._last_sid
 
     def unsubscribe(self, uint64_t sid):
         """Ends a subscription; one that is not there is none. What came before may still be in the next batch."""
-        cdef bytes text = b"%d" % sid
-        cdef const char *at = PyBytes_AS_STRING(text)
-        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(text)
         cdef sub_t *s
         if self.c.sids_count == 0:
             return
-        s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
+        s = sub_named(&self.c, b"%d" % sid)
         if s != NULL:
             remove_sub(s)
         if sid < <size_t> len(self._lanes):

@@ -24,7 +24,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp
 
-from headrace.engine.client cimport add_sid, find_sid, new_sub
+from headrace.engine.client cimport add_sid, new_sub, sub_named
 from headrace.engine.delivery cimport remove_sub, route, route_remote
 from headrace.engine.interest cimport pin, plan_for, unpin
 from headrace.engine.link cimport Link
@@ -171,9 +171,7 @@ cdef class AccountLink(Link):
         """Imports a service no more. Raises: ValueError for one that is not imported."""
         cdef Py_ssize_t place = self._services.index(service)
         cdef bytes sid = b"%d" % (place + 1)
-        cdef const char *at = PyBytes_AS_STRING(sid)
-        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
-        remove_sub(find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)))
+        remove_sub(sub_named(&self.c, sid))
         self._services[place] = None
         service.close()
 

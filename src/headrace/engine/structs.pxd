@@ -213,7 +213,7 @@ cdef struct shadow_t:
 cdef union quota_t:
     uint64_t limit               # of a local subscription: auto-unsubscribe at this many delivered; 0: none
     uint64_t weight              # of a remote one (SUB_REMOTE) in a queue group: how many members it stands for
-    void *own                    # of a LINK_TRANSLATES: what the link keeps of the subscription
+    uint64_t own                 # of a LINK_TRANSLATES: what the link keeps of the subscription
 
 cdef struct sub_t:
     link_t *link
