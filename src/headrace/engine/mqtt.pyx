@@ -8,6 +8,7 @@ PUBLISH of QoS 0 and 1, PUBACK and PINGREQ are carried out here. Everything rare
     publication(publication)           a PUBLISH of QoS 2
     retain(publication)                a PUBLISH of QoS 0 or 1 with RETAIN, after it was routed; its topic and subject
                                        are those it was delivered under
+    spark(publication)                 the same, with RETAIN or without, of what may be a birth of Sparkplug B
     violation(text, reason)            a rule is broken; `reason`: the reason code of MQTT 5. The session ends the connection
     refused(identifier, qos)           MQTT 5: a PUBLISH of QoS 1 is not permitted
     publish_refused, reply_refused     as of clients
@@ -39,7 +40,7 @@ from headrace.engine.mqtt_routing cimport (
     return_scratch, route_inside,
 )
 from headrace.engine.mqtt_topics cimport (
-    TOPIC_EMPTY, TOPIC_GOOD, add_subject, add_topic, topic_error_t, topic_error_text,
+    SPARKPLUG_BIRTH, TOPIC_EMPTY, TOPIC_GOOD, add_subject, add_topic, sparkplug_of, topic_error_t, topic_error_text,
 )
 from headrace.engine.mqtt_window cimport FLIGHT_SENT, find_identifier, flight_t
 from headrace.engine.structs cimport (
@@ -312,6 +313,7 @@ cdef int publish(MqttLink link, publish_t *p) except -1:
     cdef parts_t parts
     cdef msg_t m
     cdef bytes subject = None
+    cdef bint is_birth = sparkplug_of(p.topic, p.topic_len) == SPARKPLUG_BIRTH
     cdef bint is_mapped = link.c.interest.mapper != NULL
     cdef size_t store_at = 0
     cdef uint32_t store_len = 0
@@ -319,7 +321,7 @@ cdef int publish(MqttLink link, publish_t *p) except -1:
     parts.quality = p.qos
     parts.payload = p.payload
     parts.payload_len = p.payload_len
-    headers = part_at(p, p.lines_at, p.lines_len) if p.flags & RETAIN else None
+    headers = part_at(p, p.lines_at, p.lines_len) if p.flags & RETAIN or is_birth else None
     add_own_lines(link, p)
     parts.lines.len = p.lines_len
     if p.qos:
@@ -343,8 +345,12 @@ cdef int publish(MqttLink link, publish_t *p) except -1:
         subject = m.subject[:m.subject_len]
     if p.qos:
         store(link, p, &m, &parts, subject, store_at, store_len)
-    if p.flags & RETAIN and not link.c.flags & LINK_CLOSING:
-        retain(link, p, subject, headers)
+    if link.c.flags & LINK_CLOSING:
+        return 0
+    if is_birth:
+        link.session.spark(routed(p, subject, headers))
+    elif p.flags & RETAIN:
+        link.session.retain(routed(p, subject, headers))
     return 0
 
 
@@ -358,7 +364,8 @@ cdef int refuse(MqttLink link, publish_t *p) except -1:
     return link.confirm(p.identifier, None, True)
 
 
-cdef int retain(MqttLink link, publish_t *p, bytes subject, bytes headers) except -1:
+cdef object routed(publish_t *p, bytes subject, bytes headers):
+    """A publication as it was delivered. `subject`: the one that a mapping gave it, if there is a mapping."""
     cdef bytes topic = p.topic[:p.topic_len]
     cdef size_t at = p.buffer.end
     cdef bytes own = part_at(p, p.subject_at, p.subject_len)
@@ -367,9 +374,8 @@ cdef int retain(MqttLink link, publish_t *p, bytes subject, bytes headers) excep
     elif subject != own:
         add_topic(&p.buffer, PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         topic = p.buffer.data[at:p.buffer.end]
-    link.session.retain(MqttPublication(p.flags, p.identifier, topic, subject, headers, part_at(p, p.reply_at, p.reply_len),
-                                    p.payload[:p.payload_len]))
-    return 0
+    return MqttPublication(p.flags, p.identifier, topic, subject, headers, part_at(p, p.reply_at, p.reply_len),
+                           p.payload[:p.payload_len])
 
 
 cdef int add_store_reply(MqttLink link, publish_t *p) except -1:

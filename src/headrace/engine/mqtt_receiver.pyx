@@ -17,6 +17,7 @@ The session answers these calls:
     caught_up()                                    the link was held behind publications of QoS 1, which are stored now:
                                                    it is to be released
     store_failed(identifier, payload)              a publication of QoS 1 was not stored; what was said of it
+    stamped(topic, payload)                        gives the payload of what may be a death of Sparkplug B as it goes out
     subscribe_permission(subject, queue)           as of clients, but nothing is said of a refusal
     failed(error)                                  a call raised; it is logged there
 """

@@ -5,6 +5,7 @@ A message often goes to many clients, so the topic of a subject, and the propert
 another one comes. Which client gets what is the receiver's (`mqtt_receiver`).
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -16,7 +17,7 @@ from headrace.engine.mqtt_headers cimport (
     variable_length,
 )
 from headrace.engine.mqtt_routing cimport PLAIN_HEADERS
-from headrace.engine.mqtt_topics cimport add_topic
+from headrace.engine.mqtt_topics cimport SPARKPLUG_DEATH, add_topic, sparkplug_of
 from headrace.engine.mqtt_window cimport sending_t
 from headrace.engine.structs cimport HR_GUARD, LINK_CLOSING, buf_t, hr_equal, link_t, msg_t
 
@@ -252,7 +253,39 @@ cdef sent_t judge_packet(terms_t *terms, sending_t *sending, size_t *body, size_
 
 
 cdef sent_t send_publish(link_t *l, terms_t *terms, sending_t *sending) noexcept:
-    """Puts a PUBLISH into the outbox."""
+    """Puts a PUBLISH into the outbox. Of Sparkplug B certificates are retained, and deaths say the time."""
+    if sending.topic_len > 16:
+        if sending.topic[0] == c'$' and sending.topic_len > 24 and memcmp(sending.topic, b"$sparkplug/certificates/", 24) == 0:
+            sending.is_retained = True
+        elif not sending.is_retained and sparkplug_of(sending.topic, sending.topic_len) == SPARKPLUG_DEATH:
+            return send_death(l, terms, sending)
+    return put_publish(l, terms, sending)
+
+
+cdef sent_t send_death(link_t *l, terms_t *terms, sending_t *sending) noexcept:
+    """Puts a death into the outbox, with the time that the session puts into it; deaths are rare."""
+    cdef sending_t told = sending[0]
+    cdef object session = <object> l.session
+    cdef bint is_followed = l.interest != NULL and l.interest.is_followed
+    cdef bytes payload
+    try:
+        if l.interest != NULL:
+            l.interest.is_followed = True  # the plan that is being followed must not go meanwhile
+        payload = session.stamped(sending.topic[:sending.topic_len], sending.payload[:sending.payload_len])
+        if payload is None:
+            raise TypeError("a death without a payload")
+        told.payload = PyBytes_AS_STRING(payload)
+        told.payload_len = PyBytes_GET_SIZE(payload)
+        return put_publish(l, terms, &told)
+    except Exception as error:
+        session.failed(error)
+        return SENT_NOTHING
+    finally:
+        if l.interest != NULL:
+            l.interest.is_followed = is_followed
+
+
+cdef sent_t put_publish(link_t *l, terms_t *terms, sending_t *sending) noexcept:
     cdef size_t body, properties, n
     cdef int64_t left
     cdef uint32_t alias = 0, topic_len = sending.topic_len

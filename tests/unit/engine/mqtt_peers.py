@@ -118,6 +118,9 @@ class MqttSession(Session):
     def _caught_up(self) -> None:
         self.link.release()
 
+    def _stamped(self, _topic: bytes, payload: bytes) -> bytes:
+        return payload
+
     def _publish_refused(self, subject: bytes) -> bool:
         return False
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.linked_mqtt import Device, LinkedMqtt
-from headrace.engine.mqtt import MqttPublication
 from headrace.mqtt.hub import Accepted
 from headrace.mqtt.sparkplug import certificate_of, is_death, stamped
 from headrace.protocol.mqtt.properties import PacketKind
@@ -84,14 +83,10 @@ def test_a_birth_is_kept_as_a_certificate(tmp_path: Path, qos: int) -> None:
     node = Device(account, "node")
     account.tick()
     assert isinstance(node.result, Accepted)
+    node.publish("spBv1.0/G/NBIRTH/E", b"birth", qos, 1)
     if qos == 2:
-        node.publish("spBv1.0/G/NBIRTH/E", b"birth", 2, 1)
         node.take()
         node.acknowledge(PacketKind.PUBREL, 1)
-    else:
-        node.session.spark(
-            MqttPublication(qos << 1, 1, b"spBv1.0/G/NBIRTH/E", b"spBv1//0.G.NBIRTH.E", b"", b"", b"birth")
-        )
     account.tick()
     late = Device(account, "late")
     account.tick()
@@ -103,8 +98,9 @@ def test_a_birth_is_kept_as_a_certificate(tmp_path: Path, qos: int) -> None:
         qos,
         True,
     )
-    node.session.spark(MqttPublication(1, 0, b"spBv1.0/G/NBIRTH/F", b"spBv1//0.G.NBIRTH.F", b"", b"", b"x"))
-    node.session.spark(MqttPublication(1, 0, b"spBv1.0/G/NDATA/F", b"spBv1//0.G.NDATA.F", b"", b"", b"x"))
+    node.publish("spBv1.0/G/NBIRTH/F", b"x", retain=True)
+    node.publish("spBv1.0/G/NDATA/F", b"x", retain=True)
+    account.tick()
     late.subscribe("#", 0)
     assert [one.topic for one in late.take() if one.kind == PacketKind.PUBLISH] == ["spBv1.0/G/NDATA/F"]
     account.stop()
