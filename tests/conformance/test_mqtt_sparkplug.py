@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,14 @@ def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield mqtt_port(server)
 
 
+_numbers = count()
+
+
+def connected(port: int) -> MqttWire:
+    """A client with an identifier of its own: one that comes back within a second may be held up."""
+    return MqttWire(port, f"client{next(_numbers)}")
+
+
 def published(wire: MqttWire, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> None:
     """Publish, until all is answered."""
     number = (7).to_bytes(2, "big") if qos else b""
@@ -48,13 +57,13 @@ def seen(packet: Packet) -> tuple[str, bytes, bool]:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_birth_is_published_as_a_certificate_and_kept(port: int, qos: int) -> None:
     birth = b"birth %d" % qos
-    with MqttWire(port, "node") as node, MqttWire(port, "host") as host:
+    with connected(port) as node, connected(port) as host:
         host.subscribe("spBv1.0/#", 0)
         published(node, BIRTH, birth, qos)
         assert seen(host.take()) == (BIRTH, birth, False)
         deadline = time.monotonic() + PATIENCE
         while True:  # what is kept is known a moment later
-            with MqttWire(port, "late") as late:
+            with connected(port) as late:
                 late.subscribe("$sparkplug/certificates/#", 0)
                 found = seen(late.take())
             if found == (CERTIFICATE, birth, True):
@@ -64,14 +73,14 @@ def test_a_birth_is_published_as_a_certificate_and_kept(port: int, qos: int) -> 
 
 @pytest.mark.parametrize("qos", [0, 1])
 def test_who_listens_gets_the_certificate_as_retained(port: int, qos: int) -> None:
-    with MqttWire(port, "node") as node, MqttWire(port, f"host{qos}") as host:
+    with connected(port) as node, connected(port) as host:
         host.subscribe(f"$sparkplug/certificates/spBv1.0/H{qos}/#", qos)
         published(node, f"spBv1.0/H{qos}/DBIRTH/E/D", b"x", 0)
         assert seen(host.take()) == (f"$sparkplug/certificates/spBv1.0/H{qos}/DBIRTH/E/D", b"x", True)
 
 
 def test_a_birth_with_retain_is_no_certificate(port: int) -> None:
-    with MqttWire(port, "node") as node, MqttWire(port, "host") as host:
+    with connected(port) as node, connected(port) as host:
         host.subscribe("$sparkplug/certificates/spBv1.0/R/#", 0)
         host.subscribe("spBv1.0/R/#", 0)
         published(node, "spBv1.0/R/NBIRTH/E", b"x", 0, retain=True)
@@ -84,7 +93,7 @@ def test_a_birth_with_retain_is_no_certificate(port: int) -> None:
 
 @pytest.mark.parametrize(("qos", "granted"), [(0, 0), (1, 1), (1, 0)])
 def test_a_death_says_when_it_was_delivered(port: int, qos: int, granted: int) -> None:
-    with MqttWire(port, "node") as node, MqttWire(port, f"host{qos}{granted}") as host:
+    with connected(port) as node, connected(port) as host:
         host.subscribe(f"spBv1.0/D{qos}{granted}/#", granted)
         before = time.time_ns() // 1_000_000
         published(node, f"spBv1.0/D{qos}{granted}/NDEATH/E", b"\x08\x01\x18\x05", qos)
