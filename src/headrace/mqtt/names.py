@@ -27,6 +27,8 @@ ANSWER_SUBJECT: Final = b"$MQTT.JSA."
 
 PARENT: Final = b" fwc"
 """The end of the sid of the second subscription of a filter `a/#`, on `a`."""
+SHARED_CONSUMER: Final = "$MQTT_SHARE_"
+"""The beginning of the name of the consumer of a shared subscription; the engine knows it, too."""
 SHARED: Final = b"$share/"
 """The beginning of the sid of a shared subscription."""
 
@@ -61,7 +63,7 @@ def retained_consumer() -> str:
 
 def shared_consumer(group: str, subject: str) -> str:
     """Return the name of the consumer of a shared subscription."""
-    return f"$MQTT_SHARE_{short_hash(f'{group}/{subject}')}"
+    return SHARED_CONSUMER + short_hash(f"{group}/{subject}")
 
 
 def shared_deliver_subject(group: str, subject: str) -> bytes:

@@ -21,7 +21,7 @@ from headrace.mqtt.names import (
     SUBJECT,
 )
 from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed
-from headrace.mqtt.sparkplug import certificate_of
+from headrace.mqtt.sparkplug import kept_topic
 from headrace.mqtt.steps import Awaited
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.mqtt.packets import VERSION_5, ack
@@ -120,18 +120,14 @@ class IncomingQos2:
     async def _keep(self, subject: bytes, flags: int, payload: bytes, more: bytes) -> None:
         """Keep a message that was published, if it is retained; of a birth of Sparkplug its certificate."""
         topic = topic_of_subject(subject)
-        certificate = certificate_of(topic)
-        if (certificate is None) != bool(flags & RETAIN):
-            return  # a birth that is retained is no certificate, and is not kept
-        if certificate is not None:
-            topic, subject, flags = (
-                certificate,
-                subject_of_topic(certificate, is_filter=False),
-                flags | RETAIN,
-            )
+        kept = kept_topic(topic, is_retained=bool(flags & RETAIN))
+        if kept is None:
+            return
+        if kept != topic:
+            subject, flags = subject_of_topic(kept, is_filter=False), flags | RETAIN
             if not self._has_ended:
                 self._client.link.route(subject, published(0, more), payload)
-        await self._retained.store(subject, topic, flags, payload, user=self._client.user or "", more=more)
+        await self._retained.store(subject, kept, flags, payload, user=self._client.user or "", more=more)
 
 
 def staged_headers(publication: MqttPublication, subject: bytes, more: bytes) -> bytes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.mqtt_topics import subject_of_topic
 from headrace.mqtt.kept_windows import KeptWindow
 from headrace.mqtt.message_headers import RETAIN, client_line, published
-from headrace.mqtt.names import REPLY
+from headrace.mqtt.names import REPLY, SHARED_CONSUMER
 from headrace.mqtt.qos2_incoming import IncomingQos2
 from headrace.mqtt.qos2_outgoing import QOS_2, OutgoingQos2
 from headrace.mqtt.requests import RequestFailed
-from headrace.mqtt.sparkplug import certificate_of, is_death, stamped
+from headrace.mqtt.sparkplug import is_death, kept_topic, stamped
 from headrace.mqtt.steps import InOrder, begin, watch
 from headrace.mqtt.subscriptions import SessionFilters
 from headrace.protocol.mqtt.packets import NO_LOCAL
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         def left(self, session: LiveSession, will: Will | None, expiry: int | None) -> None: ...
 
 
-_SHARED_CONSUMER: Final = b"$MQTT_SHARE_"
+_SHARED_CONSUMER: Final = SHARED_CONSUMER.encode()
 _MS: Final = 1_000_000
 
 
@@ -182,7 +183,8 @@ class LiveSession:
                     if self.client.may_receive(literal) and not (found.hides_dollar and literal[:1] == b"$")
                 ]
                 if messages:
-                    watch(begin(self._send_retained(found, messages)), self._retained_failed)
+                    failed = partial(self._retained_failed, "load retained messages")
+                    watch(begin(self._send_retained(found, messages)), failed)
 
     async def _send_retained(self, found: Filter, messages: list[tuple[bytes, RetainedMessage]]) -> None:
         for subject, message in messages:
@@ -203,9 +205,9 @@ class LiveSession:
             if lowest == QOS_2 and identifier:
                 self._outgoing.delivered(identifier)
 
-    def _retained_failed(self, error: Exception) -> None:
+    def _retained_failed(self, what: str, error: Exception) -> None:
         if isinstance(error, RequestFailed):
-            self._owner.log.error("MQTT: unable to load retained messages: %s", str(error))
+            self._owner.log.error("MQTT: unable to %s: %s", what, str(error))
         else:
             self._owner.failed(error)
 
@@ -222,27 +224,21 @@ class LiveSession:
             user=self.client.user or "",
             more=more,
         )
-        watch(begin(steps), self._retain_failed)
-
-    def _retain_failed(self, error: Exception) -> None:
-        if isinstance(error, RequestFailed):
-            self._owner.log.error("MQTT: unable to store a retained message: %s", str(error))
-        else:
-            self._owner.failed(error)
+        watch(begin(steps), partial(self._retained_failed, "store a retained message"))
 
     # -- Sparkplug -------------------------------------------------------------------------------------
 
     def spark(self, publication: MqttPublication) -> None:
         """Take a message of Sparkplug that was routed: the certificate of a birth is published and kept."""
-        is_retained = bool(publication.flags & RETAIN)
-        certificate = certificate_of(publication.topic)
-        if certificate is None and is_retained:
-            self.retain(publication)
-        elif certificate is not None and not is_retained:
-            subject = subject_of_topic(certificate, is_filter=False)
+        kept = kept_topic(publication.topic, is_retained=bool(publication.flags & RETAIN))
+        if kept is None:
+            return
+        if kept != publication.topic:
+            subject = subject_of_topic(kept, is_filter=False)
             self.client.link.route(subject, published(0, self._lines(publication)), publication.payload)
             flags = publication.flags | RETAIN
-            self.retain(publication._replace(topic=certificate, subject=subject, flags=flags))
+            publication = publication._replace(topic=kept, subject=subject, flags=flags)
+        self.retain(publication)
 
     def stamped(self, topic: bytes, payload: bytes) -> bytes:
         """Return the payload of a message as it is delivered now: a death of Sparkplug says the time."""

@@ -20,8 +20,19 @@ _LONGEST_VARIABLE: Final = 10
 
 
 def certificate_of(topic: bytes) -> bytes | None:
-    """Return the topic under which a birth is kept; None for a topic that is none of a birth."""
+    """Return the topic of the certificate of a birth; None for a topic that is none of a birth."""
     return CERTIFICATES + topic if _is_one_of(topic, _BIRTHS) else None
+
+
+def kept_topic(topic: bytes, *, is_retained: bool) -> bytes | None:
+    """Return the topic under which a published message is kept; None: it is not kept.
+
+    One with RETAIN is kept under its own, but for a birth; a birth without it is kept as its certificate.
+    """
+    certificate = certificate_of(topic)
+    if certificate is None:
+        return topic if is_retained else None
+    return None if is_retained else certificate
 
 
 def is_death(topic: bytes) -> bool:
