@@ -235,7 +235,7 @@ def asks_and_is_answered(asking: MeshClient, serving: MeshClient, sid: int) -> N
 def test_a_service_of_another_account_is_asked_over_the_link(leafs: Leafs, pair: str) -> None:
     """The leaf node is in the importing account."""
     server, leaf = shared(leafs, pair, "a", "b")
-    probes, sid = server.subscribe("help.probe"), server.subscribe("help.me")
+    sid, probes = server.subscribe("help.me"), server.subscribe("help.probe")
     server.sync()
     wait_until(lambda: leaf.has_responders("help.probe"), "the service")
     server.next(probes)
@@ -258,7 +258,7 @@ def test_a_stream_is_imported_from_one_end_at_the_other(leafs: Leafs, pair: str,
         importing, publishing = shared(leafs, pair, "b", "a")
     else:
         publishing, importing = shared(leafs, pair, "a", "b")
-    probes, sid = importing.subscribe("feed.probe"), importing.subscribe("feed.x")
+    sid, probes = importing.subscribe("feed.x"), importing.subscribe("feed.probe")
     importing.sync()
     wait_until(lambda: publishing.has_responders("feed.probe"), "the import's interest")
     importing.next(probes)

@@ -24,6 +24,8 @@ MOST_TABS = 60
 SEEN = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return "nothing has the focus";
+  // A page drawn anew while Tab was pressed has the focus itself; no line stands around all of it.
+  if (one.id === "page") return "";
   const { outlineStyle, outlineWidth } = getComputedStyle(one);
   const { width, height, top, bottom } = one.getBoundingClientRect();
   if (!one.matches(":focus-visible")) return `${one.outerHTML.slice(0, 80)}: the focus is not to be seen`;

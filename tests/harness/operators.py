@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SYSTEM = key_pair(ACCOUNT, "system account")
 SYSTEM_USER = key_pair(USER, "system user")
+_requests = itertools.count(1000)
 
 
 def configuration(
@@ -60,9 +62,14 @@ def enter_system(server: ServerProcess) -> Wire:
 
 
 def request(wire: Wire, subject: str, payload: bytes = b"") -> bytes:
-    """The first answer to a request."""
-    wire.send(b"SUB _INBOX.one 77\r\nUNSUB 77 1\r\n")
-    wire.send(f"PUB {subject} _INBOX.one {len(payload)}\r\n".encode() + payload + b"\r\n")
+    """The first answer to a request.
+
+    Its subscription has an id that no other one had: nats-server takes one away only after it has sent its
+    last message, and until then another with the same id would be none.
+    """
+    sid = next(_requests)
+    wire.send(f"SUB _INBOX.{sid} {sid}\r\nUNSUB {sid} 1\r\n".encode())
+    wire.send(f"PUB {subject} _INBOX.{sid} {len(payload)}\r\n".encode() + payload + b"\r\n")
     return message(wire)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.operators import request
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import wait_until
 
@@ -94,10 +95,9 @@ def client(server: ServerProcess, user: str) -> Wire:
     return server.connect(b'{"verbose":false,"headers":true,"user":"%b","pass":"p"}' % user.encode())
 
 
-def ask(wire: Wire, subject: str, request: object = None) -> Any:
-    body = b"" if request is None else json.dumps(request).encode()
-    wire.send(b"SUB _in 9\r\nUNSUB 9 1\r\nPUB %b _in %d\r\n%b\r\n" % (subject.encode(), len(body), body))
-    return json.loads(wire.take_message()[1])
+def ask(wire: Wire, subject: str, asked: object = None) -> Any:
+    body = b"" if asked is None else json.dumps(asked).encode()
+    return json.loads(request(wire, subject, body))
 
 
 def fetch(server: ServerProcess, path: str) -> tuple[int, Any]:

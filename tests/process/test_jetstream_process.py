@@ -33,10 +33,9 @@ def client(server: ServerProcess, user: str = "") -> Wire:
     return server.connect(OPTIONS % login)
 
 
-def ask(wire: Wire, subject: str, request: object = None) -> Any:
-    body = b"" if request is None else json.dumps(request).encode()
-    wire.send(b"SUB _in 9\r\nUNSUB 9 1\r\nPUB %b _in %d\r\n%b\r\n" % (subject.encode(), len(body), body))
-    _, payload = wire.take_message()
+def ask(wire: Wire, subject: str, asked: object = None) -> Any:
+    body = b"" if asked is None else json.dumps(asked).encode()
+    payload = request(wire, subject, body)
     return json.loads(payload) if payload else None
 
 
