@@ -79,12 +79,13 @@ UNSTABLE: Final = ("sort=last", "sort=idle", "sort=uptime", "sort=rtt", "sort=st
 """Orders by what differs from run to run: only that they are taken is compared."""
 
 
-def client(server: ServerProcess, user: str, name: str, *ops: bytes) -> Wire:
+def client(server: ServerProcess, user: str, name: str, *ops: bytes, end: bytes = b"PONG\r\n") -> Wire:
+    """A client that the server has answered: all that it sent is counted then."""
     wire = server.connect()
     options = {"verbose": False, "name": name, "lang": "py", "version": "1"}
     who = {"user": user, "pass": "p"} if user else {}
     wire.send(f"CONNECT {json.dumps(options | who)}\r\n".encode() + b"".join(ops) + b"PING\r\n")
-    wire.fill(10)
+    wire.take_through(end)
     return wire
 
 
@@ -113,12 +114,14 @@ def answers(server: ServerProcess) -> dict[str, object]:
     ]
     client(server, "b", "four", b"SUB gone 1\r\nSUB gone2 q 7\r\nPUB u 1\r\nx\r\n").close()
     wait_until(lambda: len(connections(server, "closed")) == 1, "the first one closed")
-    client(server, "who", "five").close()
+    client(server, "who", "five", end=b"-ERR").close()
     wait_until(lambda: len(connections(server, "closed")) == 2, "the second one closed")
-    client(server, "a", "six", b"PUB x 99999\r\n").close()
+    client(server, "a", "six", b"PUB x 99999\r\n", end=b"-ERR").close()
     wait_until(lambda: len(connections(server, "closed")) == 3, "the third one closed")
     try:
         first = connections(server, "open")[0]["cid"]
+        seen = [one["cid"] - first for one in connections(server, "all")]
+        assert seen == [0, 1, 2, 3, 4, 5], f"others connected meanwhile: {seen}"
         places = {"OPEN": str(first), "CLOSED": str(connections(server, "closed")[0]["cid"])}
         found = {}
         for path in PATHS:
