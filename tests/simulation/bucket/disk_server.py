@@ -15,6 +15,7 @@ from harness.process_files import ProcessFiles
 from headrace.bucket.backlog import FOLDER
 from headrace.bucket.cache import OWN
 from headrace.bucket.inheritance import ASIDE
+from headrace.bucket.shard import Role
 from headrace.log.filesystem import read_file
 from headrace.testing.faultfs import Fault
 from simulation.bucket.log_server import DIRECTORY, LogServer
@@ -99,14 +100,21 @@ class DiskServer(LogServer):
         return 0 if self.shard is None else self.shard.status().lag_bytes
 
     def set_aside(self) -> bytes:
-        """Return what is in the backlogs that were set aside."""
+        """Return what is in the backlogs that were set aside, and in one that is to be judged yet: a server
+        that cannot begin, while a listing is old, has not read of the owners behind it.
+        """
         folder = DIRECTORY / OWN
         if not self.disk.is_directory(folder):
             return b""
-        asides = (name for name in self.disk.listdir(folder) if name.startswith(FOLDER + ASIDE))
+        begins = self.shard is not None and self.shard.role is Role.STARTING
+        kept = (
+            name
+            for name in self.disk.listdir(folder)
+            if name.startswith(FOLDER + ASIDE) or (begins and name == FOLDER)
+        )
         return b"".join(
             read_file(self.disk, folder / name / segment)
-            for name in asides
+            for name in kept
             for segment in self.disk.listdir(folder / name)
         )
 
