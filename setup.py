@@ -77,6 +77,7 @@ COMPILED = [
     "engine.mqtt_topics",
     "engine.mqtt_headers",
     "engine.mqtt_window",
+    "engine.mqtt_unconfirmed",
     "engine.mqtt_routing",
     "engine.mqtt_filters",
     "engine.mqtt_sending",

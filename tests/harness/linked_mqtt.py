@@ -199,6 +199,9 @@ class _Ops:
     def violation(self, text: str, reason: int) -> None:
         raise AssertionError(text)
 
+    def stores(self) -> None:
+        """JetStream answers here, or the test asks."""
+
     def store_failed(self, identifier: int, payload: bytes) -> None:
         self.device.not_stored.append(identifier)
 
@@ -239,6 +242,7 @@ class Device:
         self.codes: list[list[int]] = []
         self.closed: list[tuple[Reason, str]] = []
         self.not_stored: list[int] = []
+        self.not_retained: list[tuple[bytes, str]] = []
         self.forbidden: set[bytes] = set()
         self._data = b""
         self.link = MqttLink(account.router, _Ops(self), max_payload=1 << 20)
@@ -264,6 +268,9 @@ class Device:
     def closed_by(self, reason: Reason, why: str, by: object = None) -> None:
         self.closed.append((reason, why))
         self.cut()
+
+    def not_kept(self, subject: bytes, why: str) -> None:
+        self.not_retained.append((subject, why))
 
     def _connected(self, result: Accepted | MqttError) -> None:
         self.result = result

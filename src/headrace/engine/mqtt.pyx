@@ -42,6 +42,7 @@ from headrace.engine.mqtt_routing cimport (
 from headrace.engine.mqtt_topics cimport (
     SPARKPLUG_BIRTH, TOPIC_EMPTY, TOPIC_GOOD, add_subject, add_topic, sparkplug_of, topic_error_t, topic_error_text,
 )
+from headrace.engine.mqtt_unconfirmed cimport add_unconfirmed
 from headrace.engine.mqtt_window cimport FLIGHT_SENT, find_identifier, flight_t
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_PEDANTIC, LINK_TRACED, LINK_VERBOSE,
@@ -258,7 +259,7 @@ cdef bint may_begin(MqttLink link, uint16_t identifier) except -1:
 
 
 cdef bint is_answered_in_time(MqttLink link, uint32_t more) except -1:
-    if link._begun_count + link.unconfirmed + more <= link._receive_maximum_in:
+    if link._begun_count + link.unconfirmed.count + more <= link._receive_maximum_in:
         return True
     violate(link, f"more than {link._receive_maximum_in} publications without an answer", RECEIVE_MAXIMUM_EXCEEDED)
     return False
@@ -427,9 +428,12 @@ cdef int store(MqttLink link, publish_t *p, msg_t *m, parts_t *parts, bytes subj
     finally:
         return_scratch(link.c.router, &b)
     if receivers:
-        link.unconfirmed += 1
+        add_unconfirmed(&link.unconfirmed, p.identifier, link.c.router.now)
+        if not link.is_watched:
+            link.is_watched = True
+            link.session.stores()
     else:
-        link.confirm(p.identifier, b"no responders", False)
+        link.confirm(p.identifier, b"", False)
     return 0
 
 
@@ -507,7 +511,7 @@ cdef char *packet(MqttLink link, char *p, char *end, size_t *need) except NULL:
         if not link.c.flags & LINK_MUST_CONNECT:  # a stranger's packet takes memory as it comes
             need[0] = 1 + n + <size_t> size
         return p
-    if kind == PUBLISH and not flags & 6 and link.unconfirmed:
+    if kind == PUBLISH and not flags & 6 and link.unconfirmed.count:
         # It is not to overtake what was published before it, and will reach others when that is stored.
         link.is_behind = True
         link.c.flags |= LINK_HELD

@@ -6,6 +6,7 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from headrace.engine.client cimport ClientLink
 from headrace.engine.link cimport Link
 from headrace.engine.mqtt_sending cimport terms_t
+from headrace.engine.mqtt_unconfirmed cimport unconfirmed_t
 from headrace.engine.mqtt_window cimport flight_t, sending_t, window_t
 
 cdef enum letter_t:
@@ -24,7 +25,8 @@ cdef class MqttOutlet(ClientLink):
     cdef window_t window
     cdef terms_t terms
     cdef uint32_t receive_maximum # messages of QoS 1 and 2 that its client takes at once
-    cdef uint32_t unconfirmed    # publications of QoS 1 that JetStream has not answered
+    cdef unconfirmed_t unconfirmed # publications of QoS 1 that JetStream has not answered
+    cdef bint is_watched         # the session looks after them in time
     cdef bint is_behind          # the link is held until it has
     cdef bint stages_qos2
     cdef uint64_t identifier_base # the sequence whose message has the identifier 1; 0: they are counted
@@ -33,7 +35,7 @@ cdef class MqttOutlet(ClientLink):
     cdef int post(self, tuple letter) except -1
     cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1
     cdef bint is_overlapped(self, bytes sid) except -1
-    cdef int count_confirmed(self) except -1
+    cdef bint is_awaited(self, uint32_t identifier) except -1
     cdef int send_held(self) except -1
     cdef int finish_flight(self, flight_t *f) except -1
     cdef uint16_t _send_made(self, sending_t *sending) except? 0

@@ -21,6 +21,7 @@ from headrace.engine.mqtt_routing cimport RAW_HEADERS, parts_t, publish_inside
 from headrace.engine.mqtt_sending cimport (
     SENT, begin_reading, end_reading, identify_by, judge_packet, read_message, reading_t, release_terms, send_publish, terms_t,
 )
+from headrace.engine.mqtt_unconfirmed cimport awaited_t, oldest_unconfirmed, release_unconfirmed, take_unconfirmed, unconfirmed_t
 from headrace.engine.mqtt_window cimport (
     FLIGHT_EXPECTED, FLIGHT_OCCUPIED, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, find_identifier,
     flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, sending_t,
@@ -139,11 +140,13 @@ cdef class MqttOutlet(ClientLink):
     def __cinit__(self, *_args, **_kwargs):
         memset(&self.window, 0, sizeof(window_t))
         memset(&self.terms, 0, sizeof(terms_t))
+        memset(&self.unconfirmed, 0, sizeof(unconfirmed_t))
         self.receive_maximum = LAST_IDENTIFIER
 
     def __dealloc__(self):
         release_window(&self.window)
         release_terms(&self.terms)
+        release_unconfirmed(&self.unconfirmed)
         if self._postbox is not None:
             self._postbox._receiver = NULL
 
@@ -174,14 +177,29 @@ cdef class MqttOutlet(ClientLink):
         """True if messages of a consumer, by its sid, go through one of several filters."""
         return False
 
-    cdef int count_confirmed(self) except -1:
-        """A publication of QoS 1 was answered; after the last one, what stands behind them may go on."""
-        if self.unconfirmed:
-            self.unconfirmed -= 1
-        if self.unconfirmed == 0 and self.is_behind:
+    cdef bint is_awaited(self, uint32_t identifier) except -1:
+        """Notes the answer to a publication of QoS 1; False: none of this identifier waits.
+
+        After the last one, what stands behind them may go on.
+        """
+        if not take_unconfirmed(&self.unconfirmed, identifier):
+            return False
+        if self.unconfirmed.count == 0 and self.is_behind:
             self.is_behind = False
             self.post((LETTER_CAUGHT_UP,))
-        return 0
+        return True
+
+    def watch_unconfirmed(self):
+        """(identifier, since) of the publication of QoS 1 that waits longest, `since` by the router's clock.
+
+        None: none waits, and the next one is a call of `stores` on the session.
+        """
+        cdef awaited_t *oldest = oldest_unconfirmed(&self.unconfirmed)
+        if oldest == NULL:
+            self.is_watched = False
+            release_unconfirmed(&self.unconfirmed)
+            return None
+        return oldest.identifier, oldest.since
 
     # -- what is in flight
 

@@ -16,6 +16,8 @@ The session answers these calls:
                                                    stages those: it goes out by `forward`
     caught_up()                                    the link was held behind publications of QoS 1, which are stored now:
                                                    it is to be released
+    stores()                                       a publication of QoS 1 waits for JetStream, the first one since
+                                                   `watch_unconfirmed` has said None
     store_failed(identifier, payload)              a publication of QoS 1 was not stored; what was said of it
     stamped(topic, payload)                        gives the payload of what may be a death of Sparkplug B as it goes out
     subscribe_permission(subject, queue)           as of clients, but nothing is said of a refusal
@@ -228,7 +230,8 @@ cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
         scale *= 10
     if identifier == 0 or identifier > LAST_IDENTIFIER:
         return 1
-    link.count_confirmed()
+    if not link.is_awaited(identifier):
+        return 1
     if m.body_len and not m.header_len and m.body[0] == c'{' and not has_error(m.body, m.body_len):
         link.confirm(identifier, None, True)
     else:

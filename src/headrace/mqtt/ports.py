@@ -104,6 +104,9 @@ class SessionClient(Protocol):
     def closed_by(self, reason: Reason, why: str, by: SessionClient | None = None) -> None:
         """End the connection. `why`: a line of the log, empty for none. `by`: who has its session now."""
 
+    def not_kept(self, subject: bytes, why: str) -> None:
+        """Log that a retained message of the client is not stored."""
+
     def send(self, data: bytes) -> None: ...
 
     def mapped(self, subject: bytes) -> bytes | None:

@@ -20,7 +20,7 @@ from headrace.mqtt.names import (
     REPLY,
     SUBJECT,
 )
-from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed
+from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed, RequestUnanswered
 from headrace.mqtt.sparkplug import kept_topic
 from headrace.mqtt.steps import Awaited
 from headrace.protocol.jetstream.headers import value
@@ -60,7 +60,10 @@ class IncomingQos2:
     # -- PUBLISH ---------------------------------------------------------------------------------------
 
     async def stage(self, publication: MqttPublication, more: bytes) -> None:
-        """Stage a message and answer PUBREC. `more`: whole header lines. Raises: RequestFailed for 3.1.1."""
+        """Stage a message and answer PUBREC. `more`: whole header lines.
+
+        Raises: RequestFailed, for 5.0 only where it is unknown what became of the message.
+        """
         identifier = publication.identifier
         reason = Reason.SUCCESS
         subject = self._client.mapped(publication.subject)
@@ -72,8 +75,8 @@ class IncomingQos2:
                 await self._account.requests.store(self._subject(identifier), headers, publication.payload)
             except RequestFailed as error:
                 if error.code != SUBJECT_IS_FULL:  # else the first message with the identifier wins
-                    if self._client.version != VERSION_5:
-                        raise
+                    if self._client.version != VERSION_5 or isinstance(error, RequestUnanswered):
+                        raise  # what may be stored later must not be taken for the next one of the identifier
                     self._account.log.error("MQTT: a message of QoS 2 is not stored: %s", str(error))
                     reason = Reason.UNSPECIFIED_ERROR
         if reason.is_failure:  # no PUBREL follows

@@ -18,6 +18,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 from headrace.mqtt.names import ANSWER_SUBJECT
 from headrace.mqtt.steps import Awaited
+from headrace.protocol.durations import format_duration
 from headrace.protocol.nuid import new_nuid
 
 if TYPE_CHECKING:
@@ -28,26 +29,37 @@ if TYPE_CHECKING:
 MOST_REQUESTS: Final = 65_536
 """JetStreamRequests of one account that wait for their answers; one more fails at once."""
 
-NOT_FOUND: Final = frozenset({10059, 10014, 10037})
+_NO_MESSAGE: Final = 10037
+NOT_FOUND: Final = frozenset({10059, 10014, _NO_MESSAGE})
 """JetStream's codes for a stream, a consumer, a message that is not there."""
+_INVALID_JSON: Final = 10025
 WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
 SUBJECT_IS_FULL: Final = 10077
 _NO_RESPONDERS: Final = 503
+_NOBODY: Final = "JetStream is not available"
 _NS: Final = 1_000_000_000
 _T = TypeVar("_T")
 
 
 class RequestFailed(HeadraceError):
-    """JetStream refused a request, or did not answer. `code`: its error code; 0: there was no answer."""
+    """JetStream refused a request, or did not answer. `code`: its error code; 0: there was no answer.
 
-    def __init__(self, text: str, code: int = 0) -> None:
+    `why`: the same without the request.
+    """
+
+    def __init__(self, text: str, code: int = 0, *, why: str = "") -> None:
         super().__init__(text)
         self.code = code
+        self.why = why or text
 
     @property
     def is_not_found(self) -> bool:
         """True if the stream, the consumer or the message is not there."""
         return self.code in NOT_FOUND
+
+
+class RequestUnanswered(RequestFailed):
+    """JetStream did not answer a request in time: perhaps it is carried out all the same, now or later."""
 
 
 class StoreAck(NamedTuple):
@@ -202,7 +214,7 @@ class JetStreamRequests:
         if waiting is None:
             return False
         if not delivery.payload and delivery.headers.startswith(b"NATS/1.0 503"):
-            waiting.answer.fail(RequestFailed(f"{waiting.what}: JetStream is not available", _NO_RESPONDERS))
+            waiting.answer.fail(RequestFailed(f"{waiting.what}: {_NOBODY}", _NO_RESPONDERS, why=_NOBODY))
         else:
             waiting.answer.give(delivery.payload)
         return True
@@ -217,7 +229,7 @@ class JetStreamRequests:
                 self._timer = self._host.call_later((first.deadline_ns - now) / _NS, self._expire)
                 return
             del self._waiting[name]
-            first.answer.fail(RequestFailed(f"timeout for {first.what}"))
+            first.answer.fail(RequestUnanswered(f"timeout for {first.what}", why=no_answer(self.timeout)))
 
     # -- messages --------------------------------------------------------------------------------------
 
@@ -246,7 +258,7 @@ class JetStreamRequests:
         try:
             found = await self._call(b"ML", f"STREAM.MSG.GET.{stream}", body, _Reply)
         except RequestFailed as error:
-            if error.is_not_found:
+            if error.code == _NO_MESSAGE:
                 return None
             raise
         if found.message is None:
@@ -347,6 +359,33 @@ def _read(payload: bytes, kind: type[_T], what: str) -> _T:
         if refusal.error is None:
             return msgspec.json.decode(payload, type=kind)
     except msgspec.DecodeError as error:
-        raise RequestFailed(f"{what}: the answer cannot be read: {error}") from None
+        raise RequestFailed(
+            f"{what}: the answer cannot be read: {error}", why=f"invalid JSON: {error} ({_INVALID_JSON})"
+        ) from None
     found = refusal.error
-    raise RequestFailed(f"{what}: {found.description} ({found.err_code})", found.err_code or found.code)
+    why = f"{found.description} ({found.err_code})"
+    raise RequestFailed(f"{what}: {why}", found.err_code or found.code, why=why)
+
+
+def refusal(payload: bytes) -> str:
+    """Return why a message is not stored, by what came in the place of an acknowledgement.
+
+    `payload` may be empty, or a status of NATS: then nobody stores such messages.
+    """
+    if not payload or payload.startswith(b"NATS/1.0 503"):
+        return _NOBODY
+    try:
+        _read(payload, _Reply, "")
+    except RequestFailed as error:
+        return error.why
+    return "no acknowledgement"
+
+
+def no_answer(seconds: float) -> str:
+    """Return the text for a message that JetStream has not acknowledged in time, as nats-server words it."""
+    return f"no JetStream ack within {format_duration(seconds)}"
+
+
+def operation_failed(identifier: int, why: str) -> str:
+    """Return the log line of a QoS 1 or 2 operation that ends its connection, as nats-server words it."""
+    return f"JetStream failed a pipelined QoS1/2 operation (pi={identifier}): {why}; closing the connection"

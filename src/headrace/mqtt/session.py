@@ -11,7 +11,7 @@ from headrace.mqtt.message_headers import RETAIN, client_line, published
 from headrace.mqtt.names import REPLY, SHARED_CONSUMER
 from headrace.mqtt.qos2_incoming import IncomingQos2
 from headrace.mqtt.qos2_outgoing import QOS_2, OutgoingQos2
-from headrace.mqtt.requests import RequestFailed
+from headrace.mqtt.requests import RequestFailed, RequestUnanswered, operation_failed
 from headrace.mqtt.sparkplug import is_death, kept_topic, stamped
 from headrace.mqtt.steps import InOrder, begin, watch
 from headrace.mqtt.subscriptions import SessionFilters
@@ -183,8 +183,7 @@ class LiveSession:
                     if self.client.may_receive(literal) and not (found.hides_dollar and literal[:1] == b"$")
                 ]
                 if messages:
-                    failed = partial(self._retained_failed, "load retained messages")
-                    watch(begin(self._send_retained(found, messages)), failed)
+                    watch(begin(self._send_retained(found, messages)), self._not_sent)
 
     async def _send_retained(self, found: Filter, messages: list[tuple[bytes, RetainedMessage]]) -> None:
         for subject, message in messages:
@@ -205,9 +204,15 @@ class LiveSession:
             if lowest == QOS_2 and identifier:
                 self._outgoing.delivered(identifier)
 
-    def _retained_failed(self, what: str, error: Exception) -> None:
+    def _not_sent(self, error: Exception) -> None:
         if isinstance(error, RequestFailed):
-            self._owner.log.error("MQTT: unable to %s: %s", what, str(error))
+            self._owner.log.error("MQTT: unable to load retained messages: %s", str(error))
+        else:
+            self._owner.failed(error)
+
+    def _not_kept(self, subject: bytes, error: Exception) -> None:
+        if isinstance(error, RequestFailed):
+            self.client.not_kept(subject, error.why)
         else:
             self._owner.failed(error)
 
@@ -224,7 +229,7 @@ class LiveSession:
             user=self.client.user or "",
             more=more,
         )
-        watch(begin(steps), partial(self._retained_failed, "store a retained message"))
+        watch(begin(steps), partial(self._not_kept, publication.subject))
 
     # -- Sparkplug -------------------------------------------------------------------------------------
 
@@ -250,11 +255,13 @@ class LiveSession:
 
     def publication(self, publication: MqttPublication) -> None:
         """Take a PUBLISH of QoS 2."""
-        watch(begin(self._incoming.stage(publication, self._lines(publication))), self._lost)
+        steps = self._incoming.stage(publication, self._lines(publication))
+        watch(begin(steps), partial(self._operation_lost, publication.identifier))
 
     def pubrel(self, packet: Acknowledgement) -> None:
         """Take a PUBREL."""
-        watch(begin(self._incoming.release(packet.identifier)), self._lost)
+        steps = self._incoming.release(packet.identifier)
+        watch(begin(steps), partial(self._operation_lost, packet.identifier))
 
     def pubrec(self, packet: Acknowledgement) -> None:
         """Take a PUBREC."""
@@ -331,10 +338,19 @@ class LiveSession:
 
     def _lost(self, error: Exception) -> None:
         """End the connection: a step has failed that its client relies on."""
+        self._end_by(error, str(error))
+
+    def _operation_lost(self, identifier: int, error: Exception) -> None:
+        """End the connection: a PUBLISH of QoS 2, or a PUBREL, cannot be answered."""
+        why = error.why if isinstance(error, RequestFailed) else str(error)
+        self._end_by(error, operation_failed(identifier, why))
+
+    def _end_by(self, error: Exception, line: str) -> None:
         if not isinstance(error, RequestFailed):
             self._owner.failed(error)
         if not self.is_over:
-            self.client.closed_by(Reason.UNSPECIFIED_ERROR, str(error))
+            is_late = isinstance(error, RequestUnanswered)
+            self.client.closed_by(Reason.SERVER_BUSY if is_late else Reason.UNSPECIFIED_ERROR, line)
 
 
 def _still_pending(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -203,7 +204,7 @@ def test_nobody_stores(broker: MqttBroker) -> None:
     broker.store.link.detach()
     broker.end_tick()
     client = broker.client().send(publish(b"a", qos=1, identifier=7))
-    assert client.session.called("store_failed") == [(7, b"no responders")]
+    assert client.session.called("store_failed") == [(7, b"")]
 
 
 def test_a_message_of_qos_0_waits_behind_those_that_are_not_stored(broker: MqttBroker) -> None:
@@ -219,6 +220,51 @@ def test_a_message_of_qos_0_waits_behind_those_that_are_not_stored(broker: MqttB
         broker.end_tick()
     assert peer.received() == b"MSG a.0 1 1\r\nx\r\n"
     assert client.said() == puback(7) + PONG
+
+
+def test_the_oldest_message_that_waits_is_known_whatever_the_order_of_answers(broker: MqttBroker) -> None:
+    answer, broker.store.answer = broker.store.answer, None
+    assert answer is not None
+    rng = random.Random(5)
+    client, waiting, number = broker.client(), [], 0
+    for _ in range(300):
+        if rng.random() < 0.55 or not waiting:
+            number += 1
+            client.send(publish(b"a", qos=1, identifier=number))
+            waiting.append(number)
+        else:
+            chosen = waiting.pop(rng.randrange(min(len(waiting), 4)) if rng.random() < 0.9 else -1)
+            broker.store.link.publish(STORE_REPLY + b"%d" % chosen, answer)
+            broker.end_tick()
+            assert client.said() == puback(chosen)
+        oldest = client.link.watch_unconfirmed()
+        assert (oldest[0] if oldest else None) == (waiting[0] if waiting else None)
+    assert client.session.called("store_failed") == []
+
+
+def test_an_answer_that_nobody_waits_for_is_none(broker: MqttBroker) -> None:
+    answer = broker.store.answer
+    assert answer is not None
+    client = broker.client().send(publish(b"a", qos=1, identifier=7))
+    broker.store.link.publish(STORE_REPLY + b"8", answer)
+    for _ in range(2):
+        broker.end_tick()
+    broker.store.link.publish(STORE_REPLY + b"7", answer)
+    broker.end_tick()
+    assert client.said() == puback(7)
+
+
+def test_the_session_is_told_of_the_first_message_that_waits(broker: MqttBroker) -> None:
+    client = broker.client().send(publish(b"a", qos=1, identifier=1) + publish(b"a", qos=1, identifier=2))
+    for _ in range(2):
+        broker.end_tick()
+    client.send(publish(b"a", qos=1, identifier=3))
+    assert client.session.called("stores") == [()]
+    for _ in range(2):
+        broker.end_tick()
+    assert client.link.watch_unconfirmed() is None
+    client.send(publish(b"a", qos=1, identifier=4))
+    assert client.session.called("stores") == [(), ()]
 
 
 def test_a_message_of_qos_2_is_the_sessions(broker: MqttBroker) -> None:

@@ -151,7 +151,7 @@ def test_a_record_that_is_not_written_ends_the_connection(account: LinkedMqtt) -
     Impostor(account, {})
     device.feed(0x82, b"\x00\x01\x00\x01a\x00")
     account.pass_time(6)
-    assert [reason for reason, _ in device.closed] == [Reason.UNSPECIFIED_ERROR]
+    assert [reason for reason, _ in device.closed] == [Reason.SERVER_BUSY]
     assert device.codes == []
 
 
@@ -160,12 +160,25 @@ def test_a_record_that_is_not_written_ends_the_connection(account: LinkedMqtt) -
 
 def test_a_message_that_is_not_staged_is_not_acknowledged(account: LinkedMqtt) -> None:
     first, second = connected(account), connected(account, "v5", version=5)
-    Impostor(account, {})
-    first.publish("t", b"x", 2, 5)
-    second.publish("t", b"x", 2, 5)
-    account.pass_time(6)
-    assert [reason for reason, _ in first.closed] == [Reason.UNSPECIFIED_ERROR]
+    Impostor(account, {b"$MQTT.qos2.in": REFUSAL})
+    for device in (first, second):
+        device.publish("t", b"x", 2, 5)
+    account.tick()
+    why = "JetStream failed a pipelined QoS1/2 operation (pi=5): insufficient resources (10047)"
+    assert first.closed == [(Reason.UNSPECIFIED_ERROR, f"{why}; closing the connection")]
     assert [one.body for one in second.seen()] == [b"\x00\x05\x80"]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_message_that_may_be_staged_or_not_ends_the_connection(account: LinkedMqtt, version: int) -> None:
+    """A client that went on could use its identifier for another message, and get the first one published."""
+    device = connected(account, version=version)
+    Impostor(account, {})
+    device.publish("t", b"x", 2, 5)
+    account.pass_time(6)
+    why = "JetStream failed a pipelined QoS1/2 operation (pi=5): no JetStream ack within 5s"
+    assert device.closed == [(Reason.SERVER_BUSY, f"{why}; closing the connection")]
+    assert device.seen() == []
 
 
 def test_a_release_goes_on_when_jetstream_is_there_again(account: LinkedMqtt) -> None:

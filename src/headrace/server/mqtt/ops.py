@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.reasons import CloseReason
+from headrace.mqtt.requests import operation_failed, refusal
 from headrace.protocol.info import ClientConnect
 from headrace.protocol.mqtt.packets import (
     VERSION_5,
@@ -29,13 +30,13 @@ from headrace.protocol.mqtt.packets import (
 from headrace.protocol.mqtt.properties import PacketKind
 from headrace.protocol.mqtt.reasons import MqttError, Reason
 from headrace.server.client_ops import ClientOps
-from headrace.server.log_text import shown
 from headrace.server.mqtt.greeting import (
     connack_of,
     keep_alive_of,
     limited_expiry,
     session_expiry_of,
 )
+from headrace.server.mqtt.store_deadline import StoreDeadline
 from headrace.server.mqtt.traces import (
     acknowledgement_text,
     connack_text,
@@ -294,13 +295,21 @@ class MqttOps(ClientOps):
         session = self.connection
         session.link.send(ack(kind, session.version, identifier, Reason.NOT_AUTHORIZED))
 
+    def stores(self) -> None:
+        """Look after a message of QoS 1, which JetStream is to acknowledge in time."""
+        session = self.connection
+        if session.store_deadline is None:
+            session.store_deadline = StoreDeadline(session, self._server.deadlines)
+        session.store_deadline.begin()
+
     def store_failed(self, identifier: int, payload: bytes) -> None:
         """Say that a message of QoS 1 was not stored: in 3.1.1 there is no other way than the end."""
-        self.error(f"unable to store a message of QoS 1: {shown(payload)}")
-        session = self.connection
+        session, why = self.connection, refusal(payload)
         if session.version == VERSION_5:
+            self.error(f"unable to store a message of QoS 1 (pi={identifier}): {why}")
             session.link.send(ack(PacketKind.PUBACK, VERSION_5, identifier, Reason.UNSPECIFIED_ERROR))
         else:
+            self.error(operation_failed(identifier, why))
             session.end_with(Reason.UNSPECIFIED_ERROR, CloseReason.PROTOCOL_VIOLATION)
 
     # -- errors -----------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.protocol.mqtt.packets import Connect, Will
     from headrace.server.client_permissions import ClientPermissions
     from headrace.server.mqtt.access import MqttAccess
+    from headrace.server.mqtt.store_deadline import StoreDeadline
     from headrace.server.port import SessionHost
 
 _GRACE: Final = 1.5
@@ -50,6 +51,7 @@ class MqttSession(ClientSession):
 
     `connect`: its CONNECT once that was read. `is_accepted`: CONNACK has let it in. `is_waiting`: the hub
     works for it, and nothing more is parsed. `expiry`: seconds that its session outlives it, None in 3.1.1.
+    `store_deadline`: of its messages of QoS 1, from the first one on.
     `stored`: its state in the account; None before CONNACK, and once the end is told. `will`: what is
     published when the connection ends now.
     """
@@ -62,6 +64,7 @@ class MqttSession(ClientSession):
         "has_left",
         "is_accepted",
         "is_waiting",
+        "store_deadline",
         "stored",
         "will",
     )
@@ -82,6 +85,7 @@ class MqttSession(ClientSession):
         self.will: Will | None = None
         self.expiry: int | None = None
         self._keep_alive = 0.0
+        self.store_deadline: StoreDeadline | None = None
         super().__init__(server, access, cid, address, port)
 
     def _new_link(self) -> ClientLink:
@@ -149,6 +153,12 @@ class MqttSession(ClientSession):
     def may_receive(self, subject: bytes) -> bool:
         """True if the client may have a message of this subject, on a subscription that it has."""
         return self.permissions.may_receive(subject)
+
+    def not_kept(self, subject: bytes, why: str) -> None:
+        """Log that a retained message of the client is not stored."""
+        account = self.account.name if self.account is not None else ""
+        where = f"account {quoted(account)}, subject {quoted(subject)}"
+        self.error(f"unable to store retained message for {where}: {why}")
 
     def send(self, data: bytes) -> None:
         """Send a packet."""
@@ -265,6 +275,8 @@ class MqttSession(ClientSession):
             self.error("unable to connect: authentication error")
 
     def ended(self, reason: CloseReason) -> None:
+        if self.store_deadline is not None:
+            self.store_deadline.end()
         self._leave()
         super().ended(reason)
 
