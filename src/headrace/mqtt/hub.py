@@ -18,6 +18,7 @@ from headrace.mqtt.names import ANSWER_SUBJECT
 from headrace.mqtt.records import SessionRecord
 from headrace.mqtt.requests import WRONG_LAST_SEQUENCE, JetStreamRequests, RequestFailed
 from headrace.mqtt.retained import RetainedMessages
+from headrace.mqtt.retained_permissions import remove_forbidden
 from headrace.mqtt.session import LiveSession
 from headrace.mqtt.session_ends import SessionEnds
 from headrace.mqtt.session_store import SessionStore, StoredSession
@@ -115,6 +116,14 @@ class MqttHub:
         """Take over changed settings, which count for new subscriptions."""
         self.settings = settings
         self.requests.timeout = settings.api_timeout
+
+    def judge_retained(self, may_publish: Callable[[str, bytes], bool]) -> None:
+        """Forget retained messages whose users may not publish them any more; nobody waits for it.
+
+        `may_publish`: of a name of a user, and a subject.
+        """
+        if self._follows:
+            watch(begin(remove_forbidden(self, self.retained, may_publish)), self.failed)
 
     def failed(self, error: Exception) -> None:
         """Say that steps which nobody awaits have failed."""

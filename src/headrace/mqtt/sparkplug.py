@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 CERTIFICATES: Final = b"$sparkplug/certificates/"
+CERTIFICATES_SUBJECT: Final = b"$sparkplug.certificates."
 _NAMESPACE: Final = b"spBv1.0"
 _BIRTHS: Final = {b"NBIRTH": 4, b"DBIRTH": 5}
 _DEATHS: Final = {b"NDEATH": 4, b"DDEATH": 5}

@@ -122,6 +122,7 @@ class Authenticator:
         self._no_auth_user = options.no_auth_user
         self._always_nonce = options.always_enable_nonce
         self._others_sign = options.operator is not None or bool(options.trusted_proxies)
+        self._others_decide = options.operator is not None or authorization.callout is not None
         self._proxy_required = authorization.proxy_required
         self._required = options.requires_authentication
         self._maps_certificates = options.maps_certificates
@@ -219,6 +220,18 @@ class Authenticator:
         if not stored and self._maps_certificates and connect.user != self._no_auth_user:
             return None  # nothing but a certificate proves who it is: two empty passwords are no proof
         return self._of_password(connect, connection_type)
+
+    def may_publish(self, user: str, subject: bytes) -> bool:
+        """True if the user of this name may publish to a subject; anybody may where names are not asked for.
+
+        Names that are not configured may be those of tokens, or of a callout, and then more is not known.
+        """
+        if not self._required or self._token is not None:
+            return True
+        if user not in self._accounts:
+            return self._others_decide
+        permissions = self._permissions.get(user)
+        return permissions is None or permissions.may_publish(subject)
 
     def account_of(self, identity: Identity) -> str | None:
         """The account of the configured user that an identity is; None: it is none of them (now)."""

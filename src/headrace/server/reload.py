@@ -200,6 +200,8 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
             server.authorizer.use(new)
         server.accounts.replace(changed, removed)
         judge_clients(server, before)
+        if server.listeners.mqtt is not None:
+            server.listeners.mqtt.users_changed()
         if server.leafs is not None:
             server.leafs.judge()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.linked_mqtt import Device, LinkedMqtt
-from headrace.mqtt import retained
+from headrace.mqtt import retained, retained_permissions
 from headrace.mqtt.hub import Accepted
 from headrace.protocol.mqtt.properties import PacketKind, Properties
 
@@ -290,6 +290,39 @@ def test_a_record_of_a_nats_client_is_retained(account: LinkedMqtt) -> None:
     account.put("$MQTT.rmsgs.a.b", b"x", headers=b"NATS/1.0\r\nNmqtt-RFlags: 1\r\n\r\n")
     account.tick()
     assert retained_of(device, "a/b") == [("a/b", b"x", 0)]
+
+
+def test_messages_of_users_who_lost_the_right_are_forgotten(
+    account: LinkedMqtt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retained, "MOST_BYTES", 60)
+    monkeypatch.setattr(retained_permissions, "TOGETHER", 3)
+    device, other = connected(account), account.another("S2")
+    device.user = "u"  # type: ignore[assignment]
+    for number in range(8):
+        device.publish(f"a/{number}", b"x", 1, number + 1, retain=True)
+        account.tick()
+    device.publish("spBv1.0/g/NBIRTH/n", b"x")
+    device.user = None
+    device.publish("a/nobody", b"x", retain=True)
+    elsewhere = connected(other, "elsewhere")
+    elsewhere.user = "u"  # type: ignore[assignment]
+    elsewhere.publish("a/elsewhere", b"x", retain=True)
+    account.tick()
+
+    def may_publish(user: str, subject: bytes) -> bool:
+        assert user == "u"
+        return subject.startswith(b"spBv1//0.") or subject == b"a.3"
+
+    account.hub.judge_retained(may_publish)
+    account.pass_time(1)
+    left = [("a/3", b"x", 1), ("a/elsewhere", b"x", 0), ("a/nobody", b"x", 0)]
+    assert retained_of(device, "a/#", 1) == left
+    assert len(retained_of(elsewhere, "$sparkplug/#")) == 1
+    assert messages_of(account, "$MQTT_rmsgs") == 4
+    other.hub.judge_retained(lambda *_: False)
+    account.pass_time(1)
+    assert messages_of(account, "$MQTT_rmsgs") == 3
 
 
 def test_an_expired_message_is_gone(account: LinkedMqtt) -> None:

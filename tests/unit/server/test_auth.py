@@ -25,6 +25,7 @@ HASHED = "s3cr3t-bcrypt"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 NKEY = nkeys.encode_public(nkeys.KeyKind.USER, PRIVATE.public_key().public_bytes_raw())
 NONCE = b"abcdefghijklmno"
+ONLY_B = Permissions(publish=SubjectPermission(allow=("b",)))
 
 
 @dataclass(frozen=True)
@@ -314,6 +315,23 @@ def test_always_enable_nonce_asks_for_a_nonce() -> None:
 )
 def test_plaintext_passwords_configured(auth: Authenticator, expected: bool) -> None:
     assert auth.plaintext_passwords_configured is expected
+
+
+@pytest.mark.parametrize(
+    ("authorization", "user", "subject", "expected"),
+    [
+        (AuthorizationOptions(), "x", b"a", True),
+        (AuthorizationOptions(token="t"), "x", b"a", True),
+        (AuthorizationOptions(users=(UserOptions("u", "p"),)), "u", b"a", True),
+        (AuthorizationOptions(users=(UserOptions("u", "p"),)), "x", b"a", False),
+        (AuthorizationOptions(users=(UserOptions("u", "p", permissions=ONLY_B),)), "u", b"a", False),
+        (AuthorizationOptions(users=(UserOptions("u", "p", permissions=ONLY_B),)), "u", b"b", True),
+    ],
+)
+def test_names_of_users_and_what_they_may_publish(
+    authorization: AuthorizationOptions, user: str, subject: bytes, expected: bool
+) -> None:
+    assert Authenticator(Options(authorization=authorization)).may_publish(user, subject) is expected
 
 
 def test_no_secret_is_shown() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.core.account import Account
     from headrace.core.service import Service
+    from headrace.server.auth import Authenticator
     from headrace.server.listener import ListenerHost
     from headrace.server.services import ServiceHost
     from headrace.server.tls_contexts import ServerTLS
@@ -65,6 +66,11 @@ class Hubs:
         settings = settings_of(self._server.options, self._server.name)
         for hub in self._hubs.values():
             hub.use(settings)
+
+    def judge_retained(self, authenticator: Authenticator) -> None:
+        """Forget retained messages of users who may not publish them any more."""
+        for hub in self._hubs.values():
+            hub.judge_retained(authenticator.may_publish)
 
     def _follow(self) -> None:
         present = {id(account) for account in self._server.accounts}

@@ -42,6 +42,10 @@ class MqttPort:
         """Count the clients and the retained messages of all accounts."""
         return self.hubs.snapshot()
 
+    def users_changed(self) -> None:
+        """Look whether what is retained may still be published by its users."""
+        self.hubs.judge_retained(self._carried.authenticator)
+
     def carried_session(self, address: str, port: int) -> ClientSession:
         """Make the session of a client that has come through the WebSocket port."""
         return self._server.clients.new_session(self._carried, address, port, MqttSession)
