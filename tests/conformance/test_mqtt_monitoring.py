@@ -18,6 +18,7 @@ from harness.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.clients
 
@@ -189,3 +190,45 @@ def test_connz_says_that_a_client_speaks_mqtt_5(servers: tuple[ServerProcess, Se
         assert client.recv(1) == b"\x20"
 
         assert [connection["version"] for connection in asked(servers[1], mqtt_client="five")] == ["5"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        'ack_wait: "30s", max_ack_pending: 1024, js_api_timeout: "5s"',  # the defaults, said
+        'ack_wait: "7s", max_ack_pending: 12, js_api_timeout: "2s", stream_replicas: 1, no_auth_user: a, '
+        "consumer_memory_storage: true, reject_qos2_publish: true, authorization { timeout: 3 }",
+    ],
+)
+def test_varz_shows_what_the_block_says_as_the_go_server_does(tmp_path: Path, block: str) -> None:
+    found = []
+    for program in (NATS_SERVER, EPOLL):
+        folder = tmp_path / program.name
+        folder.mkdir()
+        config = CONFIG.replace('"127.0.0.1:-1" }', f'"127.0.0.1:-1", {block} }}') % (folder / "js")
+        with ServerProcess(program, folder, config=config) as server:
+            found.append(list(varz(server).items()))
+
+    theirs, mine = found
+    assert mine == theirs
+    assert dict(theirs)["max_ack_pending"] in {12, 1024}
+
+
+def test_varz_of_a_block_that_says_nothing_is_the_go_servers(
+    servers: tuple[ServerProcess, ServerProcess],
+) -> None:
+    theirs, mine = (varz(server) for server in servers)
+
+    assert mine == theirs == {"host": "127.0.0.1", "port": "<int>", "tls_timeout": 2}
+
+
+def varz(server: ServerProcess) -> dict[str, Any]:
+    """What VARZ shows of the block."""
+    observer = Observer(server)
+    try:
+        subject = f"$SYS.REQ.SERVER.{observer.id}.VARZ"
+        observer.wire.send(f"SUB answer 9\r\nPUB {subject} answer 0\r\n\r\n".encode())
+        shown: dict[str, Any] = alike(json.loads(observer.next_message()[1])["data"]["mqtt"])
+        return shown
+    finally:
+        observer.close()

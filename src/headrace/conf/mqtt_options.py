@@ -22,6 +22,7 @@ class MqttOptions(Keyed, frozen=True):
     """The port for clients over MQTT. `port` -1: the system chooses.
 
     `authorization`: a single user or token instead of the server's, with a `timeout` of its own.
+    `ack_wait`, `max_ack_pending` 0: the file does not say it, and monitoring does not show it (`limits`).
     `stream_replicas` 0: as many as the server has routes, three at most. `consumer_inactive_threshold` 0:
     consumers stay. `max_session_expiry` and `max_keep_alive` None: what the client asks for.
     """
@@ -44,18 +45,18 @@ class MqttOptions(Keyed, frozen=True):
     )
     no_auth_user: str | None = key(None, "Who a client without a user name is here")
     ack_wait: float = key(
-        limits.MQTT_ACK_WAIT,
+        0.0,
         "Time after which a message of QoS 1 or 2 is sent again; holds for new subscriptions",
         aliases=("ackwait",),
-        zero_is_default=True,
+        shown_default=f"{limits.MQTT_ACK_WAIT:.0f}s",
         reload="lookup",
     )
     max_ack_pending: int = key(
-        limits.MQTT_MAX_ACK_PENDING,
+        0,
         "Messages of QoS 1 and 2 that a subscription may have without acknowledgement, at most 65535; holds "
         "for new subscriptions",
         aliases=("max_pending", "max_inflight"),
-        zero_is_default=True,
+        shown_default=str(limits.MQTT_MAX_ACK_PENDING),
         reload="lookup",
     )
     js_api_timeout: float = key(

@@ -249,17 +249,12 @@ def _mqtt(server: ServerSnapshot) -> dict[str, object]:
         "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
         "tls_pinned_certs": list(tls.pinned_certs) if tls else [],
         "js_domain": options.js_domain,
-        "ack_wait": _unusual(options.ack_wait, limits.MQTT_ACK_WAIT, _NS),
-        "max_ack_pending": _unusual(options.max_ack_pending, limits.MQTT_MAX_ACK_PENDING),
+        "ack_wait": round(options.ack_wait * _NS),
+        "max_ack_pending": options.max_ack_pending,
         "tls_ocsp_peer_verify": _asks_responders(tls),
         "tls_cert_not_after": _time_or_none(server.mqtt_certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _unusual(value: float, default: float, unit: int = 1) -> int:
-    """Return a whole number, 0 for the default, which the Go server does not show."""
-    return 0 if value == default else round(value * unit)
 
 
 def _activity(server: ServerSnapshot) -> dict[str, object]:

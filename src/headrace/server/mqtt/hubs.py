@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace import limits
 from headrace.mqtt.hub import MqttHub
 from headrace.mqtt.settings import MOST_REPLICAS, HubSettings
 from headrace.server.monitor.source import MqttSnapshot
@@ -87,8 +88,8 @@ def settings_of(options: Options, server_name: str) -> HubSettings:
     expiry = block.max_session_expiry
     return HubSettings(
         server_name=server_name,
-        ack_wait_ns=round(block.ack_wait * 1e9),
-        max_ack_pending=block.max_ack_pending,
+        ack_wait_ns=round((block.ack_wait or limits.MQTT_ACK_WAIT) * 1e9),
+        max_ack_pending=block.max_ack_pending or limits.MQTT_MAX_ACK_PENDING,
         api_timeout=block.js_api_timeout,
         domain=block.js_domain or "",
         own_domain=options.jetstream.domain if options.jetstream is not None else "",
