@@ -103,6 +103,7 @@ class MqttHub:
         self.host = host
         self.requests.start(host)
         self._notices = host.subscribe(ANSWER_SUBJECT + b"*.SP.*.*")
+        self.sharing.start(host)
         self.due = DueTimes(host)
         self._ends = SessionEnds(self)
 
@@ -147,6 +148,8 @@ class MqttHub:
                     self.retained.heard(delivery)
                 elif delivery.sid == self._notices:
                     self._noticed(delivery)
+                elif delivery.sid == self.sharing.sid:
+                    self.sharing.heard(delivery)
 
     def _noticed(self, delivery: Delivery) -> None:
         """A session's record was written, here or by another server, which then has its client."""

@@ -94,7 +94,9 @@ class LiveSession:
         self._outgoing = OutgoingQos2(
             owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost
         )
-        self._subscriptions = SessionFilters(owner, client, stored, self._outgoing, owner.sharing)
+        self._subscriptions = SessionFilters(
+            owner, client, stored, self._outgoing, owner.sharing, take_part=self._take_part
+        )
         self._retained_for: list[Filter] = []
 
     @property
@@ -126,6 +128,15 @@ class LiveSession:
 
         self._steps.add(steps)
 
+    def _take_part(self, found: Filter) -> None:
+        """The group of a shared filter with QoS 0 has a consumer now: the session takes part in it."""
+
+        async def steps() -> None:
+            if not self.is_over and await self._subscriptions.take_part(found):
+                await self._write()
+
+        self._steps.add(steps)
+
     async def _write(self) -> None:
         if not self.is_over:
             await self._owner.store.write(self.stored)
@@ -140,6 +151,8 @@ class LiveSession:
 
     async def _resume(self) -> None:
         consumers = await self._subscriptions.restore_consumers()
+        if await self._subscriptions.restore_sharing():
+            await self._write()
         released = set()
         if self._subscriptions.has_releases(consumers):
             released = await self._outgoing.occupy_released()

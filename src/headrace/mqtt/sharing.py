@@ -1,6 +1,8 @@
 """Shared subscriptions of MQTT 5.0 with QoS above 0: one consumer for all members of a group with one filter.
 
 A member is a session, noted in the stream of sessions, so that any server knows when the last one has gone.
+Members with QoS 0 need no consumer. Where a group has one, they take part in it, else messages that are
+stored would reach the group twice; those that are there already hear of it when the first member makes one.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from headrace.mqtt.names import (
 from headrace.protocol.nuid import short_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Delivery, Host
     from headrace.mqtt.ports import HubPort
 
 _MEMBERS: Final = SESSION_SUBJECT + b"share."
@@ -29,6 +34,40 @@ class Sharing:
 
     def __init__(self, account: HubPort) -> None:
         self._account = account
+        self._waiting: dict[bytes, dict[bytes, Callable[[], None]]] = {}
+        self.sid = 0
+
+    # -- members with QoS 0 ----------------------------------------------------------------------------
+
+    def start(self, host: Host) -> None:
+        """Hear of the members of groups, whichever server they are at."""
+        self.sid = host.subscribe(_MEMBERS + b"*.*")
+
+    def heard(self, delivery: Delivery) -> None:
+        """Take the note of a member: the group of its filter has a consumer, now or in a moment."""
+        self._tell(delivery.subject.removeprefix(_MEMBERS).partition(b".")[0])
+
+    async def has_consumer(self, config: dict[str, Any], client_hash: str, made: Callable[[], None]) -> bool:
+        """True if the group has a consumer; `made` is called when it gets one, until `forget`.
+
+        Raises: RequestFailed.
+        """
+        name = config["durable_name"]
+        self._waiting.setdefault(_key(name), {})[client_hash.encode()] = made
+        return await self._account.requests.consumer(MESSAGES, name) is not None
+
+    def forget(self, config: dict[str, Any], client_hash: str) -> None:
+        """A session is not told any more."""
+        key = _key(config["durable_name"])
+        waiting = self._waiting.get(key)
+        if waiting is not None and waiting.pop(client_hash.encode(), None) is not None and not waiting:
+            del self._waiting[key]
+
+    def _tell(self, key: bytes) -> None:
+        for made in list(self._waiting.pop(key, {}).values()):
+            made()
+
+    # -- the consumer ----------------------------------------------------------------------------------
 
     def config(self, group: str, subjects: list[bytes]) -> dict[str, Any]:
         """Return the configuration of the consumer of a group; `subjects` are those of its one filter."""
@@ -46,6 +85,7 @@ class Sharing:
         """Make a session a member, and the consumer if it is the first. Raises: RequestFailed."""
         await self._account.requests.store(self._member(config["durable_name"], client_hash), b"", b"{}")
         await self._account.requests.create_consumer(MESSAGES, config)
+        self._tell(_key(config["durable_name"]))
 
     async def leave(self, consumer: str, client_hash: str) -> None:
         """A session is no member any more; the consumer goes with the last one. Raises: RequestFailed."""
@@ -59,4 +99,9 @@ class Sharing:
             await requests.delete_consumer(MESSAGES, consumer)
 
     def _member(self, consumer: str, client_hash: str) -> bytes:
-        return _MEMBERS + f"{short_hash(consumer)}.{client_hash}".encode()
+        return _MEMBERS + _key(consumer) + b"." + client_hash.encode()
+
+
+def _key(consumer: str) -> bytes:
+    """Return the token that stands for the consumer of a group."""
+    return short_hash(consumer).encode()

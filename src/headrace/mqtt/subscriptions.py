@@ -6,6 +6,7 @@ messages that were published with more. A filter `a/#` covers `a`, which takes a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -31,6 +32,8 @@ from headrace.protocol.mqtt.topics import is_shared, shared_parts
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.mqtt.ports import HubPort, SessionClient
     from headrace.mqtt.qos2_outgoing import OutgoingQos2
     from headrace.mqtt.requests import ConsumerAnswer
@@ -82,7 +85,7 @@ class Filter(Struct, frozen=True):
 class SessionFilters:
     """The filters of the session of one connection."""
 
-    __slots__ = ("_account", "_client", "_following", "_outgoing", "_sharing", "_stored")
+    __slots__ = ("_account", "_client", "_following", "_outgoing", "_sharing", "_stored", "_take_part")
 
     def __init__(
         self,
@@ -91,12 +94,16 @@ class SessionFilters:
         stored: StoredSession,
         outgoing: OutgoingQos2,
         sharing: Sharing,
+        *,
+        take_part: Callable[[Filter], None],
     ) -> None:
+        """`take_part`: begins the steps of `take_part` in their turn."""
         self._account = account
         self._client = client
         self._stored = stored
         self._outgoing = outgoing
         self._sharing = sharing
+        self._take_part = take_part
         self._following: dict[bytes, bytes] = {}
 
     # -- SUBSCRIBE -------------------------------------------------------------------------------------
@@ -177,6 +184,9 @@ class SessionFilters:
             self._subscribe(wanted)
             if wanted.qos:
                 await self._consume(wanted)
+            elif await self._has_consumer(wanted):
+                await self._consume(wanted)
+                self._subscribe(wanted)
             else:
                 await self._unconsume(wanted)
         except (RequestFailed, ValueError) as error:
@@ -191,17 +201,63 @@ class SessionFilters:
         _set(record.opts, key, wanted.options)
 
     def _subscribe(self, wanted: Filter) -> None:
-        """Make the plain subscriptions. Raises: ValueError where there are too many."""
+        """Make the plain subscriptions. Raises: ValueError where there are too many.
+
+        One of QoS 0 that takes part in a consumer is none for its link: what is stored comes from there.
+        """
+        takes_part = wanted.group and wanted.sid.decode() in self._stored.record.cons
         for sid, subject in wanted.subjects:
             self._client.link.subscribe(
                 sid,
                 subject,
                 wanted.group,
-                qos=wanted.qos,
+                qos=wanted.qos or (1 if takes_part else 0),
                 options=wanted.options,
                 identifier=wanted.identifier,
                 hides_dollar=wanted.hides_dollar,
             )
+
+    # -- shared filters of QoS 0 -----------------------------------------------------------------------
+
+    async def _has_consumer(self, wanted: Filter) -> bool:
+        """True if a filter is shared, and its group has a consumer; else the session hears when it gets one.
+
+        Raises: RequestFailed.
+        """
+        if not wanted.group or wanted.sid.decode() in self._stored.record.cons:
+            return bool(wanted.group)
+        made = partial(self._take_part, wanted)
+        return await self._sharing.has_consumer(self._shared_config(wanted), self._stored.hash, made)
+
+    async def take_part(self, found: Filter) -> bool:
+        """Take part in the consumer of a shared filter of QoS 0, if it still is one; True if it was begun."""
+        record, key = self._stored.record, found.sid.decode()
+        if record.subs.get(key) != 0 or key in record.cons:
+            return False
+        try:
+            await self._consume(found)
+            self._subscribe(found)
+        except (RequestFailed, ValueError) as error:
+            self._account.log.error("MQTT: unable to share %s: %s", key, str(error))
+            return False
+        return True
+
+    async def restore_sharing(self) -> bool:
+        """Take part in consumers that groups have got meanwhile; True if there is one.
+
+        Raises: RequestFailed.
+        """
+        begun = False
+        for found in self._filters():
+            if found.group and not found.qos and found.sid.decode() not in self._stored.record.cons:
+                begun |= await self._has_consumer(found) and await self.take_part(found)
+        return begun
+
+    def _shared_config(self, wanted: Filter) -> dict[str, Any]:
+        subjects = [subject for _, subject in wanted.subjects]
+        return self._sharing.config(wanted.group.decode(), subjects)
+
+    # -- consumers -------------------------------------------------------------------------------------
 
     async def _consume(self, wanted: Filter) -> None:
         """Make the consumers of a filter, unless they are there. Raises: RequestFailed, ValueError."""
@@ -245,8 +301,7 @@ class SessionFilters:
 
     def _configs(self, wanted: Filter) -> list[tuple[bytes, dict[str, Any]]]:
         if wanted.group:
-            subjects = [subject for _, subject in wanted.subjects]
-            return [(wanted.sid, self._sharing.config(wanted.group.decode(), subjects))]
+            return [(wanted.sid, self._shared_config(wanted))]
         return [
             (sid, subscription_config(self._account.settings, self._stored.hash, subject))
             for sid, subject in wanted.subjects
@@ -312,6 +367,8 @@ class SessionFilters:
         record, key = self._stored.record, found.sid.decode()
         for sid, _ in found.subjects:
             self._client.link.unsubscribe(sid)
+        if found.group:
+            self._sharing.forget(self._shared_config(found), self._stored.hash)
         await self._unconsume(found)
         record.subs.pop(key, None)
         record.ids.pop(key, None)
@@ -386,7 +443,7 @@ class SessionFilters:
         if self._stored.record.pubrel is not None:
             self._outgoing.listen()
         for found in self._filters():
-            if found.qos:
+            if found.qos or found.group:
                 self._follow(found)
 
     def _filters(self) -> list[Filter]:
@@ -406,6 +463,9 @@ class SessionFilters:
         for follower in self._following.values():
             self._client.link.unsubscribe(follower)
         self._following.clear()
+        for found in self._filters():
+            if found.group and not found.qos:
+                self._sharing.forget(self._shared_config(found), self._stored.hash)
         if self._outgoing.sid:
             self._client.link.unsubscribe(self._outgoing.sid)
 

@@ -367,6 +367,78 @@ def test_members_of_a_group_share_a_consumer_that_goes_with_the_last(account: Li
     assert not json.loads(account.ask("CONSUMER.NAMES.$MQTT_msgs"))["consumers"]
 
 
+GROUPS = [[0, 1], [1, 0], [0, 0, 1, 2], [2, 0, 1], [0, 2, 0]]
+
+
+@pytest.mark.parametrize("at_two_servers", [False, True])
+@pytest.mark.parametrize("qualities", GROUPS, ids=str)
+def test_members_of_any_qos_get_each_message_once(
+    account: LinkedMqtt, qualities: list[int], at_two_servers: bool
+) -> None:
+    servers = [account, account.another("S2") if at_two_servers else account]
+    members = [connected(servers[n % 2], f"m{n}", version=5) for n in range(len(qualities))]
+    for member, qos in zip(members, qualities, strict=True):
+        assert member.subscribe("$share/g/a/#", qos) == qos
+    publisher = connected(account, "p")
+    for number in range(60):
+        publisher.publish("a/b", b"%d." % number, number % 2, number + 1)
+    for number in range(60, 90):
+        publisher.publish("a", b"%d." % number, 2, number + 1)
+        account.tick()
+        publisher.acknowledge(PacketKind.PUBREL, number + 1)
+    came: list[bytes] = []
+    for _ in range(20):
+        account.pass_time(LOOK)
+        for member, qos in zip(members, qualities, strict=True):
+            for one in member.take():
+                if one.kind == PacketKind.PUBLISH:
+                    assert one.qos <= qos
+                    came.append(one.body.rpartition(b"\0")[2])
+                    if one.qos:
+                        answer = PacketKind.PUBACK if one.qos == 1 else PacketKind.PUBREC
+                        member.acknowledge(answer, one.identifier)
+                elif one.kind == PacketKind.PUBREL:
+                    member.acknowledge(PacketKind.PUBCOMP, one.identifier)
+    assert sorted(came) == sorted(b"%d." % number for number in range(90))
+
+
+def test_member_of_qos_0_that_was_away_shares_what_is_stored_for_its_group(account: LinkedMqtt) -> None:
+    stays = Properties(session_expiry=60)
+    away = connected(account, "away", version=5, properties=stays)
+    assert away.subscribe("$share/g/a", 0) == 0
+    away.leave(expiry=60)
+    other = connected(account, "other", version=5)
+    assert other.subscribe("$share/g/a", 1) == 1
+    back = connected(account, "away", version=5, properties=stays)
+    account.tick()
+    publisher = connected(account, "p")
+    for number in range(1, 31):
+        publisher.publish("a", b"x", 1, number)
+    account.pass_time(LOOK)
+    shares = [[one for one in member.take() if one.kind == PacketKind.PUBLISH] for member in (back, other)]
+    assert sum(map(len, shares)) == 30
+    assert all(shares)
+    assert {one.qos for one in shares[0]} == {0}
+    other.leave(expiry=0)
+    publisher.publish("a", b"last", 1, 31)
+    account.pass_time(LOOK)
+    assert [one.body[-4:] for one in back.take() if one.kind == PacketKind.PUBLISH][-1:] == [b"last"]
+    back.unsubscribe("$share/g/a")
+    assert not json.loads(account.ask("CONSUMER.NAMES.$MQTT_msgs"))["consumers"]
+
+
+def test_group_of_qos_0_alone_needs_no_consumer(account: LinkedMqtt) -> None:
+    members = [connected(account, f"m{n}", version=5) for n in range(2)]
+    for member in members:
+        member.subscribe("$share/g/a", 0)
+    publisher = connected(account, "p")
+    for number in range(1, 21):
+        publisher.publish("a", b"x", 1, number)
+    account.tick()
+    assert sum(len(member.messages()) for member in members) == 20
+    assert not json.loads(account.ask("CONSUMER.NAMES.$MQTT_msgs"))["consumers"]
+
+
 def test_what_a_member_left_goes_to_another(account: LinkedMqtt) -> None:
     stays = Properties(session_expiry=60)
     first = connected(account, "m1", version=5, properties=stays)
