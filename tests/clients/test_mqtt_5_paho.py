@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from harness.processes import ServerProcess
 
 NAMES: Final = itertools.count()
+UNCLOSED: Final = 0.3
+"""Seconds in which a server would have closed that does not wait for its client."""
 
 
 @pytest.fixture(scope="module", params=HEADRACES, ids=str)
@@ -182,18 +184,24 @@ def test_a_will_waits_for_its_delay_and_has_its_properties(reached: dict[str, An
 
 
 def test_a_client_that_sends_too_many_reads_why(mqtt: ServerProcess) -> None:
-    """Though it answers a thousand PUBRECs before it reads the DISCONNECT."""
+    """Though it reads byte by byte, and answers a thousand PUBRECs before it comes to the DISCONNECT."""
     with socket.create_connection(("127.0.0.1", mqtt_port(mqtt)), PATIENCE) as sock:
+
+        def take(size: int) -> bytes:
+            return sock.recv(size, socket.MSG_WAITALL)
+
+        def take_body() -> bytes:
+            return take(take(1)[0])
+
         sock.sendall(b"\x10\x10\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x03too")
-        stream = sock.makefile("rb")
-        assert stream.read(1) == b"\x20"
-        stream.read(stream.read(1)[0])
+        assert take(1) == b"\x20"
+        take_body()
         for number in range(1, 1026):
             sock.sendall(b"\x34\x07\x00\x01t" + number.to_bytes(2, "big") + b"\x00x")
-        first = stream.read(1)
-        while first != b"\xe0":
-            body = stream.read(stream.read(1)[0])
+        while (first := take(1)) != b"\xe0":
             assert first == b"\x50"
-            sock.sendall(b"\x62\x02" + body[:2])
-            first = stream.read(1)
-        assert stream.read(stream.read(1)[0])[:1] == b"\x93"
+            sock.sendall(b"\x62\x02" + take_body()[:2])
+        assert take_body()[:1] == b"\x93"
+        sock.settimeout(UNCLOSED)
+        with pytest.raises(TimeoutError):  # neither closed nor reset, and nothing follows
+            sock.recv(1)

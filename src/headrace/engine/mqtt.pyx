@@ -9,7 +9,8 @@ PUBLISH of QoS 0 and 1, PUBACK and PINGREQ are carried out here. Everything rare
     retain(publication)                a PUBLISH of QoS 0 or 1 with RETAIN, after it was routed; its topic and subject
                                        are those it was delivered under
     spark(publication)                 the same, with RETAIN or without, of what may be a birth of Sparkplug B
-    violation(text, reason)            a rule is broken; `reason`: the reason code of MQTT 5. The session ends the connection
+    violation(text, reason)            a rule is broken; `reason`: the reason code of MQTT 5. The session ends the connection,
+                                       or holds the link and ends it later
     refused(identifier, qos)           MQTT 5: a PUBLISH of QoS 1 is not permitted
     publish_refused, reply_refused     as of clients
 
@@ -81,9 +82,9 @@ subject of its response topic.
 # ---- errors -------------------------------------------------------------------------------------
 
 cdef int violate(MqttLink link, str text, int reason) except -1:
-    """The session ends the connection; a session that does not is one with a mistake, and the connection ends too."""
+    """The session ends the connection, or holds it to do so later; one that does neither has a mistake: it ends, too."""
     link.session.violation(text, reason)
-    if not link.c.flags & LINK_CLOSING:
+    if not link.c.flags & (LINK_CLOSING | LINK_HELD):
         doom(&link.c, REASON_PROTOCOL_VIOLATION)
     return 0
 

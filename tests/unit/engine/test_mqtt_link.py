@@ -558,6 +558,19 @@ def test_a_client_of_mqtt_5_waits_for_answers(broker: MqttBroker) -> None:
     assert len(client.session.called("publication")) == 4
 
 
+def test_a_session_may_hold_a_link_that_broke_a_rule(broker: MqttBroker) -> None:
+    """It ends the connection later; nothing more is parsed until then."""
+    client = broker.client(version=5, accepts={"receive_maximum_in": 1})
+    client.session.hooks["violation"] = lambda *_: client.link.hold()
+    client.send(b"".join(publish(b"a", qos=2, identifier=n, properties=b"") for n in (1, 2, 3)) + PING)
+    assert len(client.violations) == 1
+    assert not client.link.is_closing
+    assert client.said() == b""
+    client.session.hooks["violation"] = lambda *_: None
+    client.link.release()
+    assert client.reason is CloseReason.PROTOCOL_VIOLATION
+
+
 def test_a_client_of_mqtt_3_need_not_wait(broker: MqttBroker) -> None:
     client = broker.client(accepts={"receive_maximum_in": 1})
     client.send(publish(b"a", qos=2) + publish(b"a", qos=2, identifier=2))

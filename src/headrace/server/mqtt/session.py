@@ -161,7 +161,9 @@ class MqttSession(ClientSession):
         self.error(f"unable to store retained message for {where}: {why}")
 
     def send(self, data: bytes) -> None:
-        """Send a packet."""
+        """Send a packet; none follows the last one."""
+        if self.is_accepted and self.stored is None:
+            return
         self.link.send(data)
         self._server.ticks.wake()
 
@@ -247,20 +249,25 @@ class MqttSession(ClientSession):
 
     def end_with(self, code: Reason, reason: CloseReason, text: str = "") -> None:
         """Close the connection, with a code of 5.0 for the client. `text`: for it, too."""
-        self.link.send(self.words.last_packet(self, code, text, reason))
+        last = self.words.last_packet(self, code, text, reason)
         if code is Reason.RECEIVE_MAXIMUM_EXCEEDED:
-            self._end_unheard(reason)
+            self.wait()
+            self._server.loop.call_soon(self._end_unheard, last, reason)
             return
+        self.link.send(last)
         self.link.doom(reason)
         self._server.ticks.wake()
 
-    def _end_unheard(self, reason: CloseReason) -> None:
+    def _end_unheard(self, last: bytes, reason: CloseReason) -> None:
         """Close in a moment, and read nothing until then: the client answers packets before it reads why.
 
         What it sends to a closed socket would be answered by a reset, and it could read nothing more.
         """
-        self.wait()
-        self._server.loop.call_soon(self._leave)
+        if self.is_closed or self.link.is_closing:
+            return
+        self._leave()
+        self.link.drop_subscriptions()  # answers of the store, too: nothing follows the last packet
+        self.link.send(last)
         self._arm(_UNHEARD, partial(self._close, reason))
         self._server.ticks.wake()
 
