@@ -90,8 +90,11 @@ def ask_again(account: HubPort, stream: str, found: ConsumerAnswer) -> None:
     first, last = found.ack_floor.stream_seq + 1, found.delivered.stream_seq
     if not found.num_ack_pending or last < first:
         return
-    number = found.delivered.consumer_seq
     for sequence in range(first, min(last, first + MOST_ASKED_AGAIN) + 1):
-        subject = f"$JS.ACK.{stream}.{found.name}.1.{sequence}.{number}.1.0"
-        account.host.publish(subject.encode(), b"-NAK")
+        account.host.publish(ack_subject(stream, found, sequence), b"-NAK")
     account.host.announce()
+
+
+def ack_subject(stream: str, found: ConsumerAnswer, sequence: int) -> bytes:
+    """Return the subject to which a message that a consumer may have sent is acknowledged."""
+    return f"$JS.ACK.{stream}.{found.name}.1.{sequence}.{found.delivered.consumer_seq}.1.0".encode()

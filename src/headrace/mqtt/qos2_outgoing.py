@@ -1,7 +1,9 @@
 """Messages of QoS 2 to a client: what PUBREC, PUBREL and PUBCOMP do, so that the client takes each once.
 
 The identifier of a message is stored before the message is sent, and its PUBREL before the message is
-acknowledged to JetStream: whatever moment the server dies, the client gets the same identifier again.
+acknowledged to JetStream: whatever moment the server dies, the client gets the same identifier again. The
+PUBREL says which message it is for, and stays until JetStream confirms that it knows of the message's
+acknowledgement for good: it writes acknowledgements a moment later, and a kill takes some.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from headrace.mqtt.consumers import ack_subject
 from headrace.mqtt.message_headers import block
 from headrace.mqtt.names import (
+    MESSAGES,
     OUTGOING,
     RELEASE,
     RELEASE_DELIVER_SUBJECT,
     RELEASE_SUBJECT,
+    RELEASED_PLACE,
     SESSIONS,
 )
 from headrace.mqtt.records import WindowRecord, read_window
+from headrace.mqtt.requests import RequestFailed
 from headrace.mqtt.steps import begin, watch
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.mqtt.packets import VERSION_5, ack
@@ -29,10 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.mqtt.ports import HubPort, SessionClient
+    from headrace.mqtt.requests import ConsumerAnswer
     from headrace.protocol.mqtt.packets import Acknowledgement
 
 QOS_2: Final = 2
 _MOST_DIGITS: Final = 5
+_MOST_SEQUENCE_DIGITS: Final = 20
+_BEHIND_CONSUMER: Final = 5
+"""Tokens of an ack subject behind the name of its consumer."""
 MOST_SETTLED: Final = 4096
 """Messages that a client has received lately: one of them that comes again is not sent again."""
 
@@ -47,6 +57,16 @@ class _Staged(NamedTuple):
     payload: bytes
 
 
+class StoredRelease(NamedTuple):
+    """A PUBREL that waits in the stream: its client has the message.
+
+    `place`: the consumer and the stream sequence of the message; None where a nats-server has stored it.
+    """
+
+    identifier: int
+    place: tuple[bytes, int] | None
+
+
 class OutgoingQos2:
     """The messages of QoS 2 that one connection gets.
 
@@ -59,16 +79,19 @@ class OutgoingQos2:
         "_client",
         "_completed",
         "_direct",
+        "_finishing",
         "_has_ended",
         "_hash",
         "_is_storing",
         "_lost",
+        "_message_acks",
         "_received",
         "_released",
         "_releasing",
         "_sent",
         "_settled",
         "_staged",
+        "_unfinished",
         "_window_subject",
         "expected",
         "sid",
@@ -99,6 +122,12 @@ class OutgoingQos2:
         """Ack subjects of PUBRELs that the client has answered, while their messages may come again."""
         self._settled: dict[tuple[bytes, int], bool] = {}
         """Messages that were received on this connection, the oldest first; True: JetStream was told."""
+        self._message_acks: dict[int, bytes] = {}
+        """Ack subjects of messages whose PUBREL is stored, by the identifier."""
+        self._finishing: dict[bytes, list[tuple[bytes, bytes]]] = {}
+        """Ack subjects of messages and PUBRELs that wait while their consumer confirms what came before."""
+        self._unfinished: set[bytes] = set()
+        """Ack subjects of PUBRELs that the client has answered, and that are not acknowledged yet."""
         self._is_storing = False
         self._has_ended = False
         self.sid = b""
@@ -112,7 +141,7 @@ class OutgoingQos2:
         """The connection is gone; return the JetStream ack subjects of PUBRELs that nobody has answered."""
         self._has_ended = True
         self._staged.clear()
-        return [*self._released.values(), *self._completed.values()]
+        return [*self._released.values(), *self._completed.values(), *self._unfinished]
 
     @property
     def is_uncertain(self) -> bool:
@@ -125,35 +154,55 @@ class OutgoingQos2:
 
     # -- identifiers -----------------------------------------------------------------------------------
 
-    async def occupy_released(self) -> set[int]:
+    async def occupy_released(self) -> list[StoredRelease]:
         """Occupy the identifiers whose PUBRELs wait in the stream: their client holds them still.
 
         Raises: RequestFailed.
         """
-        released: set[int] = set()
+        released: list[StoredRelease] = []
         sequence = 0
         subject = RELEASE_SUBJECT + self._hash.encode()
         while (found := await self._account.requests.load_next(OUTGOING, sequence + 1, subject)) is not None:
             sequence = found.sequence
             identifier = _identifier_of(found.headers)
             if identifier and not self._has_ended:
-                released.add(identifier)
+                released.append(StoredRelease(identifier, _place_of(found.headers)))
                 self._client.link.occupy(identifier)
         return released
 
+    def settle_released(self, released: list[StoredRelease], consumers: list[ConsumerAnswer]) -> None:
+        """Acknowledge messages whose PUBREL is stored to consumers that may not know of it.
+
+        One that its consumer has not sent, as far as that knows, is acknowledged when it comes.
+        """
+        by_name = {found.name.encode(): found for found in consumers}
+        for identifier, place in released:
+            found = by_name.get(place[0]) if place is not None else None
+            if place is None or found is None:
+                continue
+            if place[1] > found.delivered.stream_seq:
+                self._received[place] = identifier
+                continue
+            self._settled[place] = True
+            self._message_acks[identifier] = subject = ack_subject(MESSAGES, found, place[1])
+            if place[1] > found.ack_floor.stream_seq:
+                self._acknowledge(subject)
+
     def without_received(
-        self, entries: list[tuple[int, int, bytes, int]], released: set[int]
+        self, entries: list[tuple[int, int, bytes, int]], released: list[StoredRelease]
     ) -> list[tuple[int, int, bytes, int]]:
         """Leave out deliveries whose PUBREL is stored: their messages are not sent when they come again.
 
         The server died between storing the one and acknowledging the other.
         """
+        places = {release.place for release in released}
+        unplaced = {release.identifier for release in released if release.place is None}
         self._received |= {
             (name, sequence): identifier
             for identifier, _, name, sequence in entries
-            if identifier in released
+            if identifier in unplaced
         }
-        return [entry for entry in entries if entry[0] not in released]
+        return [entry for entry in entries if entry[0] not in unplaced and entry[2:] not in places]
 
     async def load(self) -> WindowRecord | None:
         """Return the stored identifiers of the session. Raises: RequestFailed."""
@@ -196,8 +245,13 @@ class OutgoingQos2:
 
     def _swallow(self, identifier: int, received_as: int) -> None:
         """Acknowledge a message that its client has received, under another identifier, already."""
-        self._acknowledge(self._client.link.drop(identifier))
-        self._acknowledge(self._completed.pop(received_as, b""))
+        message_ack = self._client.link.drop(identifier)
+        self._acknowledge(message_ack)
+        release_ack = self._completed.pop(received_as, b"")
+        if release_ack:
+            self._finish(message_ack, release_ack)
+        else:
+            self._message_acks[received_as] = message_ack
 
     async def _store_identifiers(self) -> None:
         try:
@@ -254,13 +308,16 @@ class OutgoingQos2:
             del self._settled[next(iter(self._settled))]
 
     async def _store_release(self, identifier: int, ack_subject: bytes) -> None:
-        await self._account.requests.store(
-            RELEASE_SUBJECT + self._hash.encode(), block((RELEASE, b"%d" % identifier)), b""
-        )
+        lines = [(RELEASE, b"%d" % identifier)]
+        place = self._sent.get(identifier)
+        if place is not None:
+            lines.append((RELEASED_PLACE, b"%b %d" % place))
+        await self._account.requests.store(RELEASE_SUBJECT + self._hash.encode(), block(*lines), b"")
         self._releasing.discard(identifier)
         self._settle(identifier, was_told=True)
         self._sent.pop(identifier, None)
         self.expected.pop(identifier, None)
+        self._message_acks[identifier] = ack_subject
         self._acknowledge(ack_subject)
 
     # -- PUBREL and PUBCOMP ----------------------------------------------------------------------------
@@ -283,10 +340,40 @@ class OutgoingQos2:
         self._forget(packet.identifier)
         self._client.link.settle(packet.identifier)
         ack_subject = self._released.pop(packet.identifier, b"")
+        message_ack = self._message_acks.pop(packet.identifier, b"")
         if packet.identifier in self._received.values():  # until the message comes only the PUBREL says so
             self._completed[packet.identifier] = ack_subject
+        elif message_ack and ack_subject:
+            self._finish(message_ack, ack_subject)
         else:
             self._acknowledge(ack_subject)
+
+    def _finish(self, message_ack: bytes, release_ack: bytes) -> None:
+        """Acknowledge a PUBREL once JetStream has confirmed that its message is acknowledged."""
+        self._unfinished.add(release_ack)
+        consumer = message_ack.rsplit(b".", _BEHIND_CONSUMER)[0]
+        waiting = self._finishing.get(consumer)
+        if waiting is not None:
+            waiting.append((message_ack, release_ack))
+            return
+        self._finishing[consumer] = [(message_ack, release_ack)]
+        watch(begin(self._confirm(consumer)), self._lost)
+
+    async def _confirm(self, consumer: bytes) -> None:
+        """Acknowledge PUBRELs of one consumer's messages: one answer for all that wait at a time."""
+        while batch := self._finishing[consumer]:
+            self._finishing[consumer] = []
+            try:
+                await self._account.requests.ask(b"AK", batch[-1][0], b"")
+            except RequestFailed as error:  # the consumer is gone: nothing of it comes again
+                self._account.log.debug("MQTT: %s", str(error))
+            if self._has_ended:
+                return
+            for _, release_ack in batch:
+                self._unfinished.discard(release_ack)
+                self._account.host.publish(release_ack, b"")
+            self._account.host.announce()
+        del self._finishing[consumer]
 
     def _forget(self, identifier: int) -> None:
         self._direct.discard(identifier)
@@ -307,3 +394,9 @@ def _identifier_of(headers: bytes) -> int:
     text = value(headers, RELEASE)
     identifier = int(text) if text.isdigit() and len(text) <= _MOST_DIGITS else 0
     return identifier if identifier < 1 << 16 else 0
+
+
+def _place_of(headers: bytes) -> tuple[bytes, int] | None:
+    """Return the consumer and the stream sequence of the message that a stored PUBREL is for."""
+    name, _, sequence = value(headers, RELEASED_PLACE).partition(b" ")
+    return (name, int(sequence)) if sequence.isdigit() and len(sequence) <= _MOST_SEQUENCE_DIGITS else None

@@ -153,12 +153,13 @@ class LiveSession:
         consumers = await self._subscriptions.restore_consumers()
         if await self._subscriptions.restore_sharing():
             await self._write()
-        released = set()
+        released = []
         if self._subscriptions.has_releases(consumers):
             released = await self._outgoing.occupy_released()
         kept = self._kept if self._kept is not None else await self._stored_window()
         if self.is_over:
             return
+        self._outgoing.settle_released(released, consumers)
         if kept is not None:
             entries = _still_pending(kept.entries, consumers)
             if self._kept is None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import Any
+
+import msgspec
+import pytest
 
 from headrace.mqtt import qos2_outgoing
-from headrace.mqtt.qos2_outgoing import OutgoingQos2
+from headrace.mqtt.message_headers import block
+from headrace.mqtt.names import RELEASE, RELEASED_PLACE
+from headrace.mqtt.qos2_outgoing import OutgoingQos2, StoredRelease
+from headrace.mqtt.requests import ConsumerAnswer, RequestFailed
 from headrace.mqtt.steps import Awaited
 from headrace.protocol.mqtt.packets import Acknowledgement
-
-if TYPE_CHECKING:
-    import pytest
 
 PLACE = (b"consumer", 41)
 
@@ -20,6 +24,7 @@ class _Parts:
 
     version = 4
     next_identifier = 9
+    acks = b"ack %d"
 
     def __init__(self) -> None:
         self.link = self.requests = self.host = self
@@ -27,9 +32,11 @@ class _Parts:
         self.forwarded: list[int] = []
         self.dropped: list[int] = []
         self.published: list[bytes] = []
+        self.asked: list[tuple[bytes, Awaited[bytes]]] = []
+        self.log = logging.getLogger("headrace.test.mqtt")
 
     def settle(self, identifier: int) -> bytes:
-        return b"ack %d" % identifier
+        return self.acks % identifier
 
     def drop(self, identifier: int) -> bytes:
         self.dropped.append(identifier)
@@ -40,6 +47,11 @@ class _Parts:
 
     def forward(self, sid: bytes, identifier: int, *rest: bytes) -> None:
         self.forwarded.append(identifier)
+
+    async def ask(self, _kind: bytes, subject: bytes, _payload: bytes) -> bytes:
+        confirmed: Awaited[bytes] = Awaited()
+        self.asked.append((subject, confirmed))
+        return await confirmed
 
     async def store(self, *_: bytes) -> None:
         stored: Awaited[Any] = Awaited()
@@ -94,6 +106,95 @@ def test_a_message_that_comes_again_behind_its_acknowledgement_is_acknowledged_a
 
     assert (parts.forwarded, parts.dropped) == ([1], [2])
     assert parts.published == [b"ack 1", b"ack 2"]
+
+
+def answer(*, delivered: int, floor: int) -> ConsumerAnswer:
+    """What a consumer says that has sent and settled messages up to these sequences."""
+    fields = {"delivered": {"stream_seq": delivered}, "ack_floor": {"stream_seq": floor}}
+    return msgspec.convert({"name": "consumer", **fields}, ConsumerAnswer)
+
+
+@pytest.mark.parametrize(("delivered", "floor", "told"), [(50, 40, 1), (50, 41, 0)])
+def test_a_message_whose_release_is_stored_is_acknowledged_if_it_may_be_pending(
+    delivered: int, floor: int, told: int
+) -> None:
+    parts, outgoing = made()
+    release = StoredRelease(7, PLACE)
+    outgoing.settle_released([release], [answer(delivered=delivered, floor=floor)])
+    assert parts.published == [b"$JS.ACK.$MQTT_msgs.consumer.1.41.0.1.0"] * told
+    assert not outgoing.is_uncertain
+
+    entries = [(7, 2, *PLACE), (8, 2, b"consumer", 42)]
+    assert outgoing.without_received(entries, [release]) == entries[1:]
+    outgoing.completed(Acknowledgement(7))
+
+
+def test_a_message_whose_release_is_stored_is_acknowledged_when_it_comes_as_a_new_one() -> None:
+    parts, outgoing = made()
+    outgoing.settle_released([StoredRelease(7, PLACE)], [answer(delivered=40, floor=40)])
+    assert parts.published == []
+    assert outgoing.is_uncertain
+
+    stage(outgoing, 9)
+
+    assert (parts.forwarded, parts.dropped, parts.published) == ([], [9], [b"ack 9"])
+    assert not outgoing.is_uncertain
+
+
+def test_a_release_without_a_place_or_of_a_consumer_that_is_gone_settles_nothing() -> None:
+    parts, outgoing = made()
+    released = [StoredRelease(7, None), StoredRelease(8, (b"gone", 1))]
+    outgoing.settle_released(released, [answer(delivered=50, floor=1)])
+    assert parts.published == []
+
+    assert outgoing.without_received([(7, 2, *PLACE)], released) == []
+    stage(outgoing, 9)
+    assert (parts.forwarded, parts.dropped, parts.published) == ([], [9], [b"ack 9"])
+
+
+@pytest.mark.parametrize("text", [b"", b"consumer", b"consumer x", b"consumer -1", b"consumer " + b"1" * 21])
+def test_a_place_that_is_none_is_not_read(text: bytes) -> None:
+    headers = block((RELEASE, b"7"), (RELEASED_PLACE, text))
+    assert qos2_outgoing._place_of(headers) is None
+    assert qos2_outgoing._place_of(block((RELEASED_PLACE, b"consumer 41"))) == PLACE
+
+
+def received(parts: _Parts, outgoing: OutgoingQos2, identifier: int) -> None:
+    """A message that the client has, and whose PUBREL it has answered."""
+    stage(outgoing, identifier, (b"consumer", identifier))
+    parts.stores.pop().give(None)
+    outgoing.received(Acknowledgement(identifier))
+    parts.stores.pop().give(None)
+    outgoing.heard(b"release %d" % identifier, block((RELEASE, b"%d" % identifier)))
+    outgoing.completed(Acknowledgement(identifier))
+
+
+def test_a_release_stays_until_the_acknowledgement_of_its_message_is_confirmed() -> None:
+    """A kill takes acknowledgements of the last moment: without its PUBREL the message would come again."""
+    parts, outgoing = made()
+    parts.acks = b"$JS.ACK.stream.consumer.1.%d.1.0.0"
+    for identifier in (1, 2, 3):
+        received(parts, outgoing, identifier)
+    assert parts.published == [parts.acks % identifier for identifier in (1, 2, 3)]
+
+    ((subject, confirmed),) = parts.asked
+    assert subject == parts.acks % 1
+    confirmed.give(b"")
+    assert parts.published[3:] == [b"release 1"]
+
+    (subject, confirmed) = parts.asked[-1]
+    assert (subject, len(parts.asked)) == (parts.acks % 3, 2), "one answer for all that waited"
+    assert set(outgoing.end()) == {b"release 2", b"release 3"}, "they come again with the next connection"
+    confirmed.give(b"")
+    assert parts.published[4:] == []
+
+
+def test_a_consumer_that_is_gone_confirms_nothing_and_releases_go() -> None:
+    parts, outgoing = made()
+    received(parts, outgoing, 1)
+    parts.asked.pop()[1].fail(RequestFailed("timeout"))
+    assert parts.published == [b"ack 1", b"release 1"]
+    assert outgoing.end() == []
 
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

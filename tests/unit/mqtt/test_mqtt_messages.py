@@ -212,6 +212,53 @@ def test_a_receipt_that_is_cut_off_anywhere_is_not_forgotten(account: LinkedMqtt
     assert messages_of(account, "$MQTT_out") == messages_of(account, "$MQTT_msgs") == 0
 
 
+def numbered(account: LinkedMqtt, other: Device, number: int) -> None:
+    """One message of QoS 2, published and released."""
+    other.publish("t", b"%d" % number, 2, number)
+    other.take()
+    other.acknowledge(PUBREL, number)
+    other.take()
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_receipt_that_jetstream_forgets_is_known_by_its_release(account: LinkedMqtt, version: int) -> None:
+    """A consumer writes acknowledgements a moment later, and loses the last when the server is killed."""
+    properties = Properties(session_expiry=1000) if version == 5 else Properties()
+    device = connected(account, version=version, properties=properties)
+    device.subscribe("t", 2)
+    other = connected(account, "other")
+    publish = account.hub_host.publish
+
+    def forget(subject: bytes, payload: bytes, **more: bytes) -> None:
+        if not subject.startswith(b"$JS.ACK.$MQTT_msgs."):
+            publish(subject, payload, **more)
+
+    account.hub_host.publish = forget  # type: ignore[method-assign]
+    numbered(account, other, 1)
+    (first,) = device.take()
+    device.acknowledge(PUBREC, first.identifier)
+    assert kinds(device) == [(PUBREL, first.identifier)]
+    numbered(account, other, 2)  # its identifier is stored, with those that are under way then
+    (second,) = device.take()
+    account.die()
+    account.begin()
+
+    device = connected(account, version=version, properties=properties)
+
+    came = device.take()
+    assert {(one.kind, one.identifier) for one in came} == {
+        (PUBREL, first.identifier),
+        (PacketKind.PUBLISH, second.identifier),
+    }
+    for one in came:
+        device.acknowledge(PUBCOMP if one.kind == PUBREL else PUBREC, one.identifier)
+    assert kinds(device) == [(PUBREL, second.identifier)]
+    device.acknowledge(PUBCOMP, second.identifier)
+    account.pass_time(60)
+    assert device.take() == []
+    assert messages_of(account, "$MQTT_out") == messages_of(account, "$MQTT_msgs") == 0
+
+
 # -- retained messages ---------------------------------------------------------------------------------
 
 
