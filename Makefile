@@ -15,7 +15,7 @@ help:
 	@echo "make lint      ruff; make types: mypy, and tsc for the console"
 	@echo "make docs      the site of the documents, in build/site"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"
-	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
+	@echo "make fuzz      parsers and router under libFuzzer (atheris), FUZZ_SECONDS=600 for each of FUZZ_TARGETS"
 	@echo "make dist      sdist and wheel for this machine, into dist; make wheels: for every Linux, with Docker"
 	@echo "make soak      five minutes of full load with connects and disconnects"
 
@@ -105,12 +105,14 @@ bench: .venv/.built .venv/.spark
 	$(BIN)/python -m bench run
 	$(BIN)/python -m bench run --suite durable
 
-# The engine's tests under the sanitizers, then libFuzzer with coverage of the compiled engine.
+# The engine's tests under the sanitizers, then libFuzzer with coverage of the compiled engine: what clients send,
+# over both protocols. Other targets: tests/fuzz/fuzz_client.py.
 FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= client mqtt mqtt-packets mqtt-websocket
 fuzz: .venv/.built
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
 	$(BIN)/python tests/fuzz/sanitized.py
-	$(BIN)/python tests/fuzz/instrumented.py -max_total_time=$(FUZZ_SECONDS)
+	$(BIN)/python tests/fuzz/instrumented.py $(FUZZ_TARGETS:%=--%) -max_total_time=$(FUZZ_SECONDS)
 
 soak: .venv/.built
 	$(BIN)/python -m bench soak --minutes 5

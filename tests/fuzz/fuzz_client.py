@@ -3,11 +3,12 @@
 # counted by links and by the interest agree; and when the links are gone, so is everything they took.
 """The parser of clients, the router and the interest under libFuzzer.
 
-With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
---gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
-headers, with --log-reading: reads of single messages from files of records, with --api-requests: bodies of
-requests, with --ack: acknowledgements with lanes and without, with --load: what loads read, with --mqtt: the
-parser of MQTT and what its clients get.
+Without a flag, and with --client: the parser of clients. With --route: that of routes, with --legacy: that of
+routes of servers before 2.0, with --leaf and --gateway: those of leaf nodes and of gateways, with --s2: what
+unpacks and packs S2, with --trace: trace headers, with --log-reading: reads of single messages from files of
+records, with --api-requests: bodies of requests, with --ack: acknowledgements with lanes and without, with
+--publish: publications likewise, with --load: what loads read, with --mqtt: the parser of MQTT and what its
+clients get, with --mqtt-packets: the readers of its rare packets, with --mqtt-websocket: MQTT in frames.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -30,9 +31,17 @@ sys.path.insert(0, str(HERE.parent))
 
 import atheris  # noqa: E402 - after the path, as everything below
 
-with atheris.instrument_imports(
-    include=["fuzz", "engine_peers", "mqtt_peers", "headrace.protocol", "headrace.core.tracing"]
-):
+INSTRUMENTED = [
+    "fuzz",
+    "engine_peers",
+    "mqtt_peers",
+    "headrace.protocol",
+    "headrace.core.tracing",
+    "headrace.server.websocket",
+    "websockets",
+]
+
+with atheris.instrument_imports(include=INSTRUMENTED):
     from fuzz import (
         ack_target,
         api_requests_target,
@@ -48,7 +57,11 @@ with atheris.instrument_imports(
         load_target,
         log_reading_target,
         mqtt_mutator,
+        mqtt_packets_mutator,
+        mqtt_packets_target,
         mqtt_target,
+        mqtt_websocket_mutator,
+        mqtt_websocket_target,
         publish_target,
         route_mutator,
         route_target,
@@ -71,10 +84,12 @@ TARGETS = {
     "load": (load_mutator.load_mutate, load_target.check),
     "log-reading": (s2_mutator.s2_mutate, log_reading_target.check),
     "mqtt": (mqtt_mutator.mqtt_mutate, mqtt_target.check),
+    "mqtt-packets": (mqtt_packets_mutator.mqtt_packets_mutate, mqtt_packets_target.check),
+    "mqtt-websocket": (mqtt_websocket_mutator.websocket_mutate, mqtt_websocket_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
     "trace": (trace_mutator.trace_mutate, trace_target.check),
 }
-FLAGS = {f"--{name}": name for name in TARGETS if name != "client"}
+FLAGS = {f"--{name}": name for name in TARGETS}
 TARGET = next((name for flag, name in FLAGS.items() if flag in sys.argv), "client")
 CORPUS = HERE / "corpus" / TARGET
 WORDS = HERE / f"{TARGET}.dict"

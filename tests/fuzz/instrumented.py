@@ -2,6 +2,7 @@
 
     python tests/fuzz/instrumented.py -max_total_time=600             # guards on
     python tests/fuzz/instrumented.py --sanitize -max_total_time=600  # and the address sanitizer
+    python tests/fuzz/instrumented.py --client --mqtt -max_total_time=600  # one target after the other
 
 Needs a C compiler and pip's atheris, nothing else. Atheris does not see into compiled modules by itself: the
 engine is built with -fsanitize-coverage (gcc and clang both have trace-pc and trace-cmp), its reports come to
@@ -56,6 +57,8 @@ def register_counters() -> bool:
 
 def main() -> int:
     arguments = [argument for argument in sys.argv[1:] if argument != "--sanitize"]
+    targets = [argument for argument in arguments if argument.startswith("--")] or ["--client"]
+    of_libfuzzer = [argument for argument in arguments if argument not in targets]
     with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as directory:
         library = Path(directory) / "libheadracecoverage.so"
         command = [compiler(), "-O2", "-shared", "-fPIC", "-o", str(library), str(HERE / "coverage.c")]
@@ -67,8 +70,12 @@ def main() -> int:
             link_flags=f"-Wl,--no-as-needed -Wl,-rpath,{directory} {library}",
         )
         environment[LIBRARY] = str(library)
-        target = [sys.executable, str(HERE / "fuzz_client.py"), *arguments]
-        return subprocess.run(target, env=environment, check=False).returncode
+        for target in targets:
+            command = [sys.executable, str(HERE / "fuzz_client.py"), target, *of_libfuzzer]
+            found = subprocess.run(command, env=environment, check=False).returncode
+            if found:
+                return found
+    return 0
 
 
 if __name__ == "__main__":
