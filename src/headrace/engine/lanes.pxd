@@ -15,6 +15,7 @@ cdef class Lane:
 
     cdef int take(self, record_t *record, const char *subject, Block block) except -1
     cdef bint finish(self) except -1
+    cdef bint is_apart(self, record_t *record, const char *subject) except -1
 
 cdef class StreamCounts:
     cdef public uint64_t last_sequence

@@ -39,6 +39,10 @@ cdef class Lane:
         """Does what was taken; whether the service's turn is wanted in this tick."""
         return False
 
+    cdef bint is_apart(self, record_t *record, const char *subject) except -1:
+        """True if a message for a lane that asks does not look at what others have taken: see `asks`."""
+        return False
+
 
 cdef class StreamCounts:
     """A stream's counts, as Python and compiled code see them.
@@ -86,10 +90,10 @@ cdef const char *run_lanes(list lanes, Block block, const char *at, const char *
         if found is None:
             break
         lane = <Lane> found
-        if lane.asks and touched:
+        if lane.asks and (touched or wants_turn[0]) and not lane.is_apart(&record, at + sizeof(record_t)):
             wants_turn[0] |= finish_all(touched, session)
-        if lane.asks and wants_turn[0]:  # what it asks for may be there only after that turn
-            break
+            if wants_turn[0]:  # what it asks for may be there only after that turn
+                break
         try:
             taken = lane.take(&record, at + sizeof(record_t), block) if lane.is_open else NOT_MINE
         except Exception as error:

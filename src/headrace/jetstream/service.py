@@ -46,6 +46,8 @@ class AccountService(AccountJetStream):
         self._elsewhere = Acks()
         """Acknowledgements that others hear too: the consumer may be another server's, in another domain."""
         self._is_running = False
+        self._deletions: list[tuple[str, list[tuple[int, bytes]]]] = []
+        """Messages to be deleted first in the next turn: by stream, their sequences and who is answered."""
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -168,11 +170,24 @@ class AccountService(AccountJetStream):
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         """Take all messages of one tick, in order; publications are appended together at its end."""
         routes = self._routes
+        if self._deletions:
+            self._guarded(self._delete_all)
         for received in batch:
             route = routes.get(received.sid)
             if route is not None:  # else the subscription ended while this was under way
                 self._guarded(route, received)
         self.turns.settle()
+
+    def delete_together(self, stream: str, requests: list[tuple[int, bytes]]) -> None:
+        """Delete messages first in the next turn: compiled code has taken these requests for it."""
+        self._deletions.append((stream, requests))
+
+    def _delete_all(self) -> None:
+        from headrace.jetstream.api.deletions import delete_together
+
+        deletions, self._deletions = self._deletions, []
+        for name, requests in deletions:
+            delete_together(self, self._api, name, requests)
 
     def begin_turn(self) -> None:
         self.system.committer.begin_turn()

@@ -54,12 +54,21 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     "packed": {"allow_direct": True, "compression": "s2"},
     "refuses": {},
     "silent": {"allow_direct": True, "no_ack": True},
+    "kept": {"allow_direct": True, "deny_delete": True},
 }
 HEADERS: Final = (b"", b"", b"NATS/1.0\r\nA: 1\r\n\r\n", b"NATS/1.0\r\nNats-Required-Api-Level: 1000\r\n\r\n")
 BODIES: Final = (
     b"", b"{}", b'{"seq":1}', b'{"seq":0}', b'{"seq":1,"batch":2}', b"nonsense",
     b'{"last_by_subj":"files.a"}', b'{"next_by_subj":"files.>"}', b'{"multi_last":["files.>"],"batch":5}',
 )  # fmt: skip
+
+
+DELETIONS: Final = (
+    b'{"seq":%d,"no_erase":true}', b'{"seq":%d,"no_erase":true}', b'{"seq":%d,"no_erase":true}',
+    b'{"seq":%d,"no_erase":false}', b'{"seq":%d}', b'{"seq":%dx,"no_erase":true}',
+    b'{"seq":%d,"no_erase":true}}',
+)  # fmt: skip
+"""Of single messages; the first form is that of MQTT, which compiled code gathers."""
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +78,11 @@ def _lanes_are_used() -> Iterator[None]:
     use_lanes(before)
 
 
-def _request(dice: random.Random) -> tuple[str, bytes]:
+def _request(dice: random.Random) -> tuple[str, bytes]:  # noqa: PLR0911 - a table
     """The rest of an API subject, and a body."""
     name = dice.choice([*STREAMS, "nobody"])
     subject = f".{name}.{dice.choice('abcx*>')}" if dice.random() < 0.3 else ""
-    match dice.randrange(6):
+    match dice.randrange(9):
         case 0:
             return f"DIRECT.GET.{name}.{name}.{dice.choice('abcx')}", dice.choice(
                 (b"", b"", b"", b"{}", b"x")
@@ -91,8 +100,11 @@ def _request(dice: random.Random) -> tuple[str, bytes]:
             return dice.choice(
                 ("DIRECT.GET", "DIRECT.GET.", "DIRECT", "CONSUMER.MSG.NEXT.files.none", "X")
             ), b""
-        case _:
+        case 5:
             return f"STREAM.MSG.GET.{name}", b'{"seq":%d}' % dice.randrange(30)
+        case _:
+            sequence = dice.choice((dice.randrange(30), dice.randrange(300), 10 ** dice.randrange(22)))
+            return f"STREAM.MSG.DELETE.{dice.choice([name, 'files'])}", dice.choice(DELETIONS) % sequence
 
 
 def _by_inbox(answers: list[Answer]) -> dict[bytes, list[Answer]]:
@@ -116,7 +128,7 @@ def _play(seed: int, policy: SyncPolicy, directory: Path) -> tuple[dict[bytes, l
             reply = dice.choice(("", f"_INBOX.p.{name}"))
             place.put(f"{name}.{dice.choice('abc')}", dice.randbytes(dice.choice((0, 5, 5000))), reply=reply)
         place.tick()  # in a turn of Python nothing of it is durable before the end, as some gets want it
-        for _ in range(dice.choice((0, 1, 1, 3))):
+        for _ in range(dice.choice((0, 1, 1, 3, 6))):
             rest, body = _request(dice)
             headers = dice.choice(HEADERS) if dice.random() < 0.2 else b""
             place.put(API + rest, body, reply=dice.choice((f"_INBOX.{step}",) * 9 + ("",)), headers=headers)
@@ -277,3 +289,29 @@ def test_a_pull_of_a_message_that_is_there_takes_no_turn(place: LinkedAccount) -
     assert [messages for *messages, _ in found] == [
         [(b"0", b"s.a")], [(b"1", b"s.a")], [(b"2", b"s.a")], [(b"3", b"s.a")], [], []
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_audited", [False, True])
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_deletions_of_one_tick_are_one_write(
+    storage: str, is_audited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
+    place.stream("S", subjects=["s"], storage=storage)
+    for _ in range(20):
+        place.put("s", b"x")
+    place.tick()
+    log = place.account.streams["S"].log
+    removals: list[int] = []
+    remove = log.remove
+    monkeypatch.setattr(type(log), "remove", lambda _, some: (removals.append(len(some)), remove(some))[1])
+    if is_audited:
+        place._link.subscribe(b"$JS.EVENT.ADVISORY.API")
+    for sequence in range(1, 11):
+        place.put(f"{API}STREAM.MSG.DELETE.S", b'{"seq":%d,"no_erase":true}' % sequence, reply="_INBOX.gone")
+    place.pass_time(0)
+    answers = [one for one in place.take() if one.subject == b"_INBOX.gone"]
+    assert [b'"success":true' in one.payload for one in answers] == [True] * 10
+    assert removals == ([] if is_audited else [10])
+    assert log.state().messages == 10
+    place.stop()

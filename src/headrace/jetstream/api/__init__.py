@@ -3,6 +3,7 @@ means.
 
 - `request` is one request from its bytes to its answer; `contexts` is what rules are told of an account,
   `infos` the StreamInfo and ConsumerInfo of answers, `paging` cuts lists into parts.
+- `deletions` deletes messages whose requests came together.
 - `streams`, `consumers`, `messages`, `backup` and `account` have the requests about each; `leaders` those
   about the servers that lead and have them.
 

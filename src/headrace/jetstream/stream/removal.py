@@ -9,11 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.errors import LogError
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.jetstream.configs import DiscardPolicy, Storage
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.retries import LogRetries
 
@@ -43,6 +46,26 @@ class Removal:
         self.notice()
         for consumer in list(stream.consumers.values()):
             consumer.removed(sequence)
+
+    def delete_all(self, sequences: Sequence[int]) -> list[int]:
+        """Remove messages that are there, each named once, all with one write; return those that are left.
+
+        Where it is not allowed, or fails, all are: `delete` says why.
+        """
+        stream = self._stream
+        if stream.config.sealed or stream.config.deny_delete:
+            return list(sequences)
+        stream.dedupe.fill()
+        try:
+            stream.log.remove(sequences)
+        except LogError:
+            return list(sequences)
+        self.notice()
+        gone = set(stream.log.absent(sequences))
+        for consumer in list(stream.consumers.values()):
+            for sequence in gone:
+                consumer.removed(sequence)
+        return [sequence for sequence in sequences if sequence not in gone]
 
     def _check_reach(self, sequence: int) -> None:
         """The Go server has other words for what is outside of a stream on disk. Raises: ApiError 10057."""
