@@ -83,6 +83,9 @@ COMPILED = [
     "engine.mqtt_sending",
     "engine.mqtt_outlet",
     "engine.mqtt_receiver",
+    "engine.mqtt_releases",
+    "engine.mqtt_staged",
+    "engine.mqtt_incoming",
     "engine.mqtt",
     "load.loops",
 ]

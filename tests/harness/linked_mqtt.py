@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.linked_account import LinkedAccount, LinkedHost
 from headrace.engine.mqtt import MqttLink
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.service import ServiceLink
 from headrace.log.port import SyncPolicy
 from headrace.mqtt.hub import Accepted, MqttHub
@@ -18,11 +19,13 @@ from headrace.mqtt.settings import HubSettings
 from headrace.protocol.mqtt.packets import (
     Connect,
     Will,
+    ack,
     read_ack,
     read_subscribe,
     read_unsubscribe,
 )
 from headrace.protocol.mqtt.properties import NO_PROPERTIES, PacketKind, Properties
+from headrace.protocol.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery
     from headrace.engine.batches import Gathered
-    from headrace.protocol.mqtt.reasons import MqttError, Reason
+    from headrace.protocol.mqtt.reasons import MqttError
 
 
 class Seen(NamedTuple):
@@ -178,7 +181,8 @@ class _Ops:
         self.device = device
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.device.session, name)
+        session = self.device.session
+        return getattr(session if hasattr(session, name) else session.incoming, name)
 
     def packet(self, kind: int, flags: int, body: bytes) -> None:
         device = self.device
@@ -212,8 +216,13 @@ class _Ops:
     def subscribe_permission(self, subject: bytes, queue: bytes | None) -> int:
         return 1
 
-    def publish_refused(self, subject: bytes) -> None:
-        raise AssertionError(subject)
+    def publish_refused(self, subject: bytes) -> bool:
+        assert subject in self.device.forbidden, subject
+        return False
+
+    def refused(self, identifier: int, qos: int) -> None:
+        kind = PacketKind.PUBREC if qos == 2 else PacketKind.PUBACK
+        self.device.send(ack(kind, self.device.version, identifier, Reason.NOT_AUTHORIZED))
 
     def wake(self) -> None:
         """Ticks come by hand."""
@@ -247,6 +256,8 @@ class Device:
         self._data = b""
         self.link = MqttLink(account.router, _Ops(self), max_payload=1 << 20)
         self.link.interest = account.interest
+        allowed = PermissionCache(lambda subject: subject not in self.forbidden)
+        self.link.restrict(allowed, None, False, False)
         account.devices.append(self)
         connect = Connect(version, clean, 0, client_id.encode(), will, properties=properties)
         account.hub.connect(self, connect, self._connected)
@@ -282,6 +293,9 @@ class Device:
                 store_reply=result.store_reply,
                 identifier_base=result.identifier_base,
                 stages_qos2=result.stages_qos2,
+                staging_subject=result.staging_subject,
+                removal_subject=result.removal_subject,
+                release_subject=result.release_subject,
             )
             result.session.resume()
 

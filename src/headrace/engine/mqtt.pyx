@@ -5,7 +5,7 @@ PUBLISH of QoS 0 and 1, PUBACK and PINGREQ are carried out here. Everything rare
 
     packet(kind, flags, body)          CONNECT, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, UNSUBSCRIBE, DISCONNECT, AUTH, whose
                                        flags and length may be
-    publication(publication)           a PUBLISH of QoS 2
+    publication(publication)           a PUBLISH of QoS 2 that the session has to stage
     retain(publication)                a PUBLISH of QoS 0 or 1 with RETAIN, after it was routed; its topic and subject
                                        are those it was delivered under
     spark(publication)                 the same, with RETAIN or without, of what may be a birth of Sparkplug B
@@ -14,7 +14,7 @@ PUBLISH of QoS 0 and 1, PUBACK and PINGREQ are carried out here. Everything rare
     refused(identifier, qos)           MQTT 5: a PUBLISH of QoS 1 is not permitted
     publish_refused, reply_refused     as of clients
 
-and what `mqtt_receiver` says. Until a CONNECT is accepted nothing else may come.
+and what `mqtt_receiver` and `mqtt_incoming` say. Until a CONNECT is accepted nothing else may come.
 
 A PUBLISH of QoS 1 is routed, then published again to where JetStream stores it; PUBACK follows the confirmation.
 One of QoS 0 that comes before that waits, and the link with it: its receivers are to get both in order.
@@ -22,6 +22,9 @@ Framing and texts: nats-server's for 3.1.1; OASIS MQTT 5.0, sections 2 to 4.
 """
 
 from collections import namedtuple
+
+from headrace.engine.mqtt_incoming import StagedPublications  # noqa: F401 - what a link gives its session
+from headrace.engine.mqtt_releases import ReleasedDeliveries  # noqa: F401
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -34,8 +37,7 @@ from headrace.engine.mqtt_headers cimport (
     MALFORMED_PACKET, PACKET_TOO_LARGE, PROTOCOL_ERROR, QOS_NOT_SUPPORTED, REASON_STRING, RECEIVE_MAXIMUM_EXCEEDED, TOPIC_ALIAS_INVALID,
     TOPIC_NAME_INVALID, USER_PROPERTY, add_header_lines, read_variable,
 )
-from headrace.engine.mqtt_filters cimport KIND_STORED
-from headrace.engine.mqtt_receiver cimport MqttReceiver
+from headrace.engine.mqtt_incoming cimport MqttIncoming, publish_t, stage_publication
 from headrace.engine.mqtt_routing cimport (
     PLAIN_HEADERS, RAW_HEADERS, borrow_scratch, carry_publication, compose, composed_size, parts_t, publish_inside,
     return_scratch, route_inside,
@@ -281,7 +283,7 @@ cdef int publication(MqttLink link, int flags, const char *at, const char *end) 
             if link._rejects_qos2:
                 violate(link, "QoS 2 messages are rejected", QOS_NOT_SUPPORTED)
             elif may_begin(link, p.identifier):
-                link.session.publication(publication_of(&p, p.topic[:p.topic_len], part_at(&p, p.subject_at, p.subject_len)))
+                begin(link, &p)
         elif p.qos == 0 or is_answered_in_time(link, 1):
             publish(link, &p)
     finally:
@@ -289,10 +291,19 @@ cdef int publication(MqttLink link, int flags, const char *at, const char *end) 
     return 0
 
 
-cdef int add_own_lines(MqttLink link, publish_t *p) except -1:
+cdef int begin(MqttLink link, publish_t *p) except -1:
+    """A message of QoS 2 is staged: by its session where that has to, or where a mapping may have a say."""
+    if link.staging_subject is None or link.c.interest.mapper != NULL:
+        link.session.publication(publication_of(p, p.topic[:p.topic_len], part_at(p, p.subject_at, p.subject_len)))
+        return 0
+    add_own_lines(link, p, False)
+    return stage_publication(link, p, sparkplug_of(p.topic, p.topic_len) == SPARKPLUG_BIRTH)
+
+
+cdef int add_own_lines(MqttLink link, publish_t *p, bint says_retained) except -1:
     """Header lines that are not of a property, behind those that are: the buffer has nothing behind them then."""
     cdef size_t at
-    if link.terms.version < 5 or not (link.has_no_local or p.flags & RETAIN):
+    if link.terms.version < 5 or not (link.has_no_local or says_retained):
         return 0
     at = p.buffer.end
     buf_reserve(&p.buffer, p.lines_len + 64)
@@ -303,7 +314,7 @@ cdef int add_own_lines(MqttLink link, publish_t *p) except -1:
         buf_append(&p.buffer, b"Nmqtt-Client: ", 14)
         buf_append(&p.buffer, PyBytes_AS_STRING(link.client_hash), PyBytes_GET_SIZE(link.client_hash))
         buf_append(&p.buffer, b"\r\n", 2)
-    if p.flags & RETAIN:
+    if says_retained:
         buf_append(&p.buffer, b"Nmqtt-Retain: 1\r\n", 17)
     p.lines_at = at
     p.lines_len = <uint32_t> (p.buffer.end - at)
@@ -324,7 +335,7 @@ cdef int publish(MqttLink link, publish_t *p) except -1:
     parts.payload = p.payload
     parts.payload_len = p.payload_len
     headers = part_at(p, p.lines_at, p.lines_len) if p.flags & RETAIN or is_birth else None
-    add_own_lines(link, p)
+    add_own_lines(link, p, (p.flags & RETAIN) != 0)
     parts.lines.len = p.lines_len
     if p.qos:
         store_at = p.buffer.end
@@ -382,10 +393,8 @@ cdef object routed(publish_t *p, bytes subject, bytes headers):
 
 cdef int add_store_reply(MqttLink link, publish_t *p) except -1:
     """Append the subject that JetStream confirms a message to; it is listened to from the first one on."""
-    if not link._is_storing:
-        link.add(link._store_reply + b"*", link._store_reply + b"*", b"", <uint64_t> 1 << 63 | KIND_STORED, 1)
-        link._is_storing = True
-    buf_append(&p.buffer, PyBytes_AS_STRING(link._store_reply), PyBytes_GET_SIZE(link._store_reply))
+    link.listen()
+    buf_append(&p.buffer, PyBytes_AS_STRING(link.store_reply), PyBytes_GET_SIZE(link.store_reply))
     buf_reserve(&p.buffer, MOST_DIGITS)
     p.buffer.end = put_size(p.buffer.data + p.buffer.end, p.identifier) - p.buffer.data
     return 0
@@ -483,6 +492,7 @@ cdef int acknowledged(MqttLink link, const char *at, const char *end) except -1:
 
 
 cdef int take_packet(MqttLink link, int kind, int flags, const char *at, const char *end) except -1:
+    cdef uint16_t identifier
     if kind == PUBLISH:
         return publication(link, flags, at, end)
     if kind == PUBACK:
@@ -491,7 +501,14 @@ cdef int take_packet(MqttLink link, int kind, int flags, const char *at, const c
         emit(&link.c, b"\xd0\x00", 2)
         return 0
     if kind == PUBREL and end - at >= 2:
-        link.end_publication(<uint16_t> (<uint8_t> at[0] << 8 | <uint8_t> at[1]))
+        identifier = <uint16_t> (<uint8_t> at[0] << 8 | <uint8_t> at[1])
+        link.end_publication(identifier)
+        if end - at == 2 and not link.c.flags & LINK_TRACED and link.release_it(identifier):
+            return 0
+    elif end - at == 2 and not link.c.flags & LINK_TRACED and (kind == PUBREC or kind == PUBCOMP):
+        identifier = <uint16_t> (<uint8_t> at[0] << 8 | <uint8_t> at[1])
+        if link.receive_it(identifier) if kind == PUBREC else link.finish_it(identifier):
+            return 0
     link.session.packet(kind, flags, at[:end - at])
     return 0
 
@@ -534,7 +551,7 @@ cdef char *parse_mqtt(link_t *l, char *p, char *end, size_t *need) except NULL:
     return p
 
 
-cdef class MqttLink(MqttReceiver):
+cdef class MqttLink(MqttIncoming):
     """A connection of a client of MQTT. Give it an interest before it accepts the CONNECT."""
 
     def __cinit__(self, *_args, **_kwargs):
@@ -545,24 +562,31 @@ cdef class MqttLink(MqttReceiver):
     def accept_connect(self, *, int version, bytes client_hash not None, bytes store_reply not None,
                        uint32_t receive_maximum=65535, uint32_t maximum_packet=0, uint32_t topic_alias_maximum=0,
                        uint32_t topic_alias_maximum_out=0, bint rejects_qos2=False, bint stages_qos2=False,
-                       uint64_t identifier_base=0, uint32_t receive_maximum_in=65535):
+                       uint64_t identifier_base=0, uint32_t receive_maximum_in=65535, bytes staging_subject=None,
+                       bytes removal_subject=None, bytes release_subject=None):
         """Takes packets of this version from now on.
 
         `store_reply`: a subject that JetStream's confirmations come to, but for its last token; `receive_maximum`,
         `maximum_packet`, `topic_alias_maximum_out`: what the client takes; `topic_alias_maximum`, `receive_maximum_in`:
         what it may use, and have unanswered; `identifier_base`: the sequence whose message has the identifier 1, 0:
-        identifiers are counted.
+        identifiers are counted; `staging_subject`: where publications of QoS 2 are stored until they are released, but
+        for their identifier, and `removal_subject`: where they are deleted; `release_subject`: where PUBRELs are stored; None: that
+        is the session's.
         """
         if version not in (4, 5) or receive_maximum == 0:
             raise ValueError("not a version of MQTT, or a client that takes nothing")
         self.terms.version = version
         self.client_hash = client_hash
-        self._store_reply = store_reply
+        self.store_reply = store_reply
         self.receive_maximum = min(receive_maximum, <uint32_t> 65535)
         self.terms.maximum_packet = maximum_packet
         self._alias_maximum = topic_alias_maximum
         self._rejects_qos2 = rejects_qos2
         self.stages_qos2 = stages_qos2
+        if staging_subject is not None and removal_subject is not None:
+            self.staging_subject = staging_subject
+            self.removal_subject = removal_subject
+        self.release_subject = None if stages_qos2 else release_subject
         self.identifier_base = identifier_base
         self.terms.alias_maximum = topic_alias_maximum_out if version >= 5 else 0
         self._receive_maximum_in = receive_maximum_in if version >= 5 else LARGEST_IDENTIFIER

@@ -12,10 +12,11 @@ answers its calls as `mqtt_receiver` says.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from headrace.engine.client cimport ClientLink, sub_named
 from headrace.engine.link cimport Link, doom, mark_due
+from headrace.engine.memory cimport buf_append, buf_free
 from headrace.engine.mqtt_filters cimport RETAIN_AS_PUBLISHED, choice_t, choose, has_option, identifier_of
 from headrace.engine.mqtt_routing cimport RAW_HEADERS, parts_t, publish_inside
 from headrace.engine.mqtt_sending cimport (
@@ -23,11 +24,11 @@ from headrace.engine.mqtt_sending cimport (
 )
 from headrace.engine.mqtt_unconfirmed cimport awaited_t, oldest_unconfirmed, release_unconfirmed, take_unconfirmed, unconfirmed_t
 from headrace.engine.mqtt_window cimport (
-    FLIGHT_EXPECTED, FLIGHT_OCCUPIED, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, find_identifier,
+    FLIGHT_EXPECTED, FLIGHT_OCCUPIED, FLIGHT_RELEASING, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, find_identifier,
     flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, sending_t,
     take_held, take_place, window_t,
 )
-from headrace.engine.structs cimport LINK_CLOSING, LINK_SERVICE, REASON_SLOW_PENDING, link_t, msg_t, sub_t
+from headrace.engine.structs cimport LINK_CLOSING, LINK_SERVICE, REASON_SLOW_PENDING, buf_t, link_t, msg_t, sub_t
 
 cdef enum:
     LAST_IDENTIFIER = 65535
@@ -83,6 +84,13 @@ cdef void serve(link_t *l) noexcept:
     if box._receiver == NULL:
         return
     receiver = <MqttOutlet> box._receiver
+    if receiver.session is not None:
+        try:
+            receiver.do_acks()
+        except Exception as error:
+            receiver.session.failed(error)
+        if receiver._steps.end:
+            receiver.do_steps(receiver.session)
     for letter in letters:
         session = receiver.session
         if session is None:  # the link is detached
@@ -95,9 +103,7 @@ cdef void serve(link_t *l) noexcept:
 
 cdef int deliver_letter(MqttOutlet receiver, object session, tuple letter) except -1:
     cdef int kind = letter[0]
-    if kind == LETTER_ACK:
-        acknowledge(receiver, <bytes> letter[1], b"")
-    elif receiver.c.flags & LINK_CLOSING:
+    if receiver.c.flags & LINK_CLOSING:
         return 0
     elif kind == LETTER_HEARD:
         session.heard(*letter[1:])
@@ -107,6 +113,8 @@ cdef int deliver_letter(MqttOutlet receiver, object session, tuple letter) excep
         session.staged(*letter[1:])
     elif kind == LETTER_CAUGHT_UP:
         session.caught_up()
+    elif kind == LETTER_CALL:
+        getattr(session, letter[1])(*letter[2:])
     else:
         receiver.confirm(letter[1], letter[2], False)
     return 0
@@ -141,12 +149,16 @@ cdef class MqttOutlet(ClientLink):
         memset(&self.window, 0, sizeof(window_t))
         memset(&self.terms, 0, sizeof(terms_t))
         memset(&self.unconfirmed, 0, sizeof(unconfirmed_t))
+        memset(&self._steps, 0, sizeof(buf_t))
+        memset(&self._acks, 0, sizeof(buf_t))
         self.receive_maximum = LAST_IDENTIFIER
 
     def __dealloc__(self):
         release_window(&self.window)
         release_terms(&self.terms)
         release_unconfirmed(&self.unconfirmed)
+        buf_free(&self._steps)
+        buf_free(&self._acks)
         if self._postbox is not None:
             self._postbox._receiver = NULL
 
@@ -156,17 +168,101 @@ cdef class MqttOutlet(ClientLink):
             self._postbox.detach()
             self._postbox = None
         release_window(&self.window)
+        buf_free(&self._steps)
+        buf_free(&self._acks)
         ClientLink._leave(self)
 
     cdef int post(self, tuple letter) except -1:
         """A letter is delivered when no message is: at the end of this tick, or of the next when that has begun."""
+        if self._is_detached:
+            return 0
+        self._open_postbox()
+        self._postbox._letters.append(letter)
+        return 0
+
+    cdef int _open_postbox(self) except -1:
+        """The postbox is emptied at the end of the tick."""
         if self._postbox is None:
-            if self._is_detached:
-                return 0
             self._postbox = Postbox(self.router, self.session)
             self._postbox._receiver = <PyObject *> self
-        self._postbox._letters.append(letter)
         mark_due(&self._postbox.c)
+        return 0
+
+    cdef int put_step(self, int step, uint16_t identifier) except -1:
+        """A step of a message is due, and done when letters are delivered."""
+        cdef uint16_t item[2]
+        if self._is_detached:
+            return 0
+        item[0] = <uint16_t> step
+        item[1] = identifier
+        buf_append(&self._steps, <const char *> item, sizeof(item))
+        self._open_postbox()
+        return 0
+
+    cdef int put_ack(self, const char *subject, uint32_t n) except -1:
+        """A delivery is acknowledged to JetStream when letters are delivered."""
+        if self._is_detached:
+            return 0
+        buf_append(&self._acks, <const char *> &n, sizeof(uint32_t))
+        buf_append(&self._acks, subject, n)
+        self._open_postbox()
+        return 0
+
+    cdef int do_acks(self) except -1:
+        """Acknowledge what is to be acknowledged, in order."""
+        cdef buf_t acks = self._acks
+        cdef size_t at = acks.start
+        cdef uint32_t n
+        cdef parts_t parts
+        if acks.end == 0:
+            return 0
+        memset(&parts, 0, sizeof(parts_t))
+        parts.quality = RAW_HEADERS
+        memset(&self._acks, 0, sizeof(buf_t))
+        try:
+            while at < acks.end and not self._is_detached:
+                memcpy(&n, acks.data + at, sizeof(uint32_t))
+                at += sizeof(uint32_t)
+                publish_inside(&self.c, acks.data + at, n, &parts)
+                at += n
+        finally:
+            if self._acks.data == NULL and not self._is_detached:
+                acks.start = acks.end = 0
+                self._acks = acks
+            else:
+                buf_free(&acks)
+        return 0
+
+    cdef int take_release(self, sub_t *s, msg_t *m) except -1:
+        """A stored PUBREL is delivered."""
+        return 0
+
+    cdef int do_step(self, int step, uint16_t identifier) except -1:
+        """Do one step of a message that is due."""
+        return 0
+
+    cdef int do_steps(self, object session) except -1:
+        """Do what is due, in order; one that fails keeps no other from it."""
+        cdef buf_t due = self._steps
+        cdef uint16_t item[2]
+        cdef size_t at = due.start
+        memset(&self._steps, 0, sizeof(buf_t))  # what is done may lead to more, in a later tick
+        while at < due.end and not self._is_detached:
+            memcpy(item, due.data + at, sizeof(item))
+            at += sizeof(item)
+            try:
+                self.do_step(item[0], item[1])
+            except Exception as error:
+                session.failed(error)
+        if self._steps.data == NULL and not self._is_detached:
+            due.start = due.end = 0
+            self._steps = due
+        else:
+            buf_free(&due)
+        return 0
+
+    cdef int confirm_step(self, int step, uint16_t identifier, msg_t *m) except -1:
+        """JetStream has answered a step of a message."""
         return 0
 
     cdef int confirm(self, uint32_t identifier, bytes payload, bint is_stored) except -1:
@@ -219,7 +315,7 @@ cdef class MqttOutlet(ClientLink):
             sending = f.waiting
             if judge_packet(&self.terms, sending, &body, &properties, &left) != SENT:  # it has expired meanwhile
                 if f.sequence:
-                    self.post((LETTER_ACK, f.text[:f.text_len]))
+                    self.put_ack(f.text, f.text_len)
                 remove_flight(w, f)
                 continue
             if f.identifier == 0:
@@ -380,7 +476,7 @@ cdef class MqttOutlet(ClientLink):
         """
         cdef flight_t *f = find_identifier(&self.window, identifier)
         cdef bytes ack = b""
-        if f == NULL or f.state == FLIGHT_EXPECTED or f.state == FLIGHT_STAGED:
+        if f == NULL or f.state in (FLIGHT_EXPECTED, FLIGHT_STAGED, FLIGHT_RELEASING):
             return b""
         if f.state == FLIGHT_SENT and f.sequence:
             ack = f.text[:f.text_len]

@@ -37,13 +37,13 @@ from headrace.engine.mqtt_filters cimport (
 )
 from headrace.engine.mqtt_headers cimport NO_QUALITY, block_t, quality_of
 from headrace.engine.mqtt_outlet cimport (
-    LETTER_ACK, LETTER_FAILED, LETTER_HEARD, LETTER_STAGED, MqttOutlet, pick_identifier, send_or_hold,
+    LETTER_FAILED, LETTER_HEARD, LETTER_STAGED, MqttOutlet, pick_identifier, send_or_hold,
 )
 from headrace.engine.mqtt_sending cimport (
     SENT, begin_reading, end_reading, identify_by, judge_packet, read_message, reading_t, send_publish,
 )
 from headrace.engine.mqtt_window cimport (
-    FLIGHT_HELD, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, flight_t, identify, renew_text,
+    FLIGHT_HELD, FLIGHT_RELEASING, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, flight_t, identify, renew_text,
     sending_t, window_t,
 )
 from headrace.engine.permission_cache cimport allows
@@ -107,7 +107,7 @@ cdef void count_back(MqttReceiver link, msg_t *m) noexcept:
 cdef int acknowledge_later(MqttReceiver link, msg_t *m) except -1:
     """The client is not to get this message, so it is acknowledged for it."""
     count_back(link, m)
-    link.post((LETTER_ACK, m.reply[:m.reply_len]))
+    link.put_ack(m.reply, m.reply_len)
     return 1
 
 
@@ -187,7 +187,7 @@ cdef int take_delivery(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading
         if link.stages_qos2 and sending.qos == 2:
             return stage(link, s, m, reading, f)
         return send_or_hold(link, f, sending)
-    if f.state == FLIGHT_HELD or f.state == FLIGHT_STAGED:
+    if f.state == FLIGHT_HELD or f.state == FLIGHT_STAGED or f.state == FLIGHT_RELEASING:
         count_back(link, m)
         return 1
     if f.state == FLIGHT_SENT and link.terms.version >= 5:  # nothing is sent again on the same connection
@@ -221,8 +221,12 @@ cdef inline bint is_shared(names_t *names) noexcept:
 # ---- the connection's own -----------------------------------------------------------------------
 
 cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
-    """Take a confirmation of JetStream: the last token of its subject is the identifier of the publication."""
+    """Take a confirmation of JetStream: the last token of its subject is the identifier of the publication.
+
+    A letter before it says which step of a message of QoS 2 it is.
+    """
     cdef uint32_t i = m.subject_len, identifier = 0, scale = 1
+    cdef int step
     count_back(link, m)
     while i and c'0' <= m.subject[i - 1] <= c'9' and scale <= 10000:
         i -= 1
@@ -230,13 +234,22 @@ cdef int take_confirmation(MqttReceiver link, msg_t *m) except -1:
         scale *= 10
     if identifier == 0 or identifier > LAST_IDENTIFIER:
         return 1
+    step = <uint8_t> m.subject[i - 1] if i else 0
+    if step != c'.':  # of QoS 2
+        link.confirm_step(step, <uint16_t> identifier, m)
+        return 1
     if not link.is_awaited(identifier):
         return 1
-    if m.body_len and not m.header_len and m.body[0] == c'{' and not has_error(m.body, m.body_len):
+    if is_confirmed(m):
         link.confirm(identifier, None, True)
     else:
         link.post((LETTER_FAILED, identifier, m.body[:m.body_len]))
     return 1
+
+
+cdef bint is_confirmed(msg_t *m) noexcept:
+    """True if an answer of JetStream says that all is well."""
+    return m.body_len and not m.header_len and m.body[0] == c'{' and not has_error(m.body, m.body_len)
 
 
 cdef bint has_error(const char *payload, uint32_t n) noexcept:
@@ -253,18 +266,27 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     cdef MqttReceiver link = <MqttReceiver> s.link.owner
     cdef uint64_t own = own_of(s)
     cdef int kind = kind_of(own)
-    cdef reading_t reading
     if kind == KIND_FILTER:
         return take_of_filter(link, s, own, m)
     if kind == KIND_FOLLOWED:
         return take_followed(link, s, own, m)
+    if kind == KIND_STORED and qos_of(own):
+        count_back(link, m)
+        link.take_release(s, m)
+        return 1
     if kind == KIND_STORED:
         return take_confirmation(link, m)
-    begin_reading(&reading, m)
     count_back(link, m)
-    link.post((LETTER_HEARD, s.text[:s.sid_len], reading.subject[:reading.subject_len], m.reply[:m.reply_len],
-               m.body[:m.header_len], m.body[m.header_len:m.body_len]))
+    hand_over(link, s, m)
     return 1
+
+
+cdef int hand_over(MqttReceiver link, sub_t *s, msg_t *m) except -1:
+    """The session hears a message."""
+    cdef reading_t reading
+    begin_reading(&reading, m)
+    return link.post((LETTER_HEARD, s.text[:s.sid_len], reading.subject[:reading.subject_len], m.reply[:m.reply_len],
+                      m.body[:m.header_len], m.body[m.header_len:m.body_len]))
 
 
 cdef class MqttReceiver(MqttOutlet):
@@ -357,9 +379,9 @@ cdef class MqttReceiver(MqttOutlet):
         self.add(deliver, deliver, queue, own_bits(KIND_FOLLOWED, qos, options, hides_dollar, identifier), 1)
         return deliver
 
-    def hear(self, bytes subject not None):
-        """Gives the session what is published to a subject; gives the sid."""
-        self.add(subject, subject, b"", own_bits(KIND_HEARD, 0, 0, False, 0), 1)
+    def hear(self, bytes subject not None, *, bint releases=False):
+        """Gives the session what is published to a subject; gives the sid. `releases`: its stored PUBRELs, which go out."""
+        self.add(subject, subject, b"", own_bits(KIND_STORED if releases else KIND_HEARD, releases, 0, False, 0), 1)
         return subject
 
     def unsubscribe(self, bytes sid not None):

@@ -20,6 +20,7 @@ cdef buf_t borrow_scratch(router_t *r) noexcept
 cdef void return_scratch(router_t *r, buf_t *b) noexcept
 cdef size_t composed_size(parts_t *parts) noexcept
 cdef int compose(buf_t *b, msg_t *m, parts_t *parts) except -1
+cdef bint may_publish(link_t *l, const char *subject, uint32_t n) except -1
 cdef int carry_publication(link_t *l, msg_t *m) except -1
 cdef int route_inside(link_t *l, msg_t *m) except -1
 cdef int publish_inside(link_t *l, const char *subject, uint32_t n, parts_t *parts) except -1

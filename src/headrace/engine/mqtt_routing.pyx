@@ -94,6 +94,22 @@ cdef int compose(buf_t *b, msg_t *m, parts_t *parts) except -1:
     return 0
 
 
+cdef bint is_permitted(link_t *l, const char *subject, uint32_t n, uint64_t hash) except -1:
+    """True if a client may publish to a subject; else its session knows."""
+    if l.publish_permissions != NULL and not is_allowed(<PermissionCache> l.publish_permissions, hash, subject, n):
+        if not (<object> l.session).publish_refused(subject[:n]):
+            return False
+    if subject[0] in (c'_', c'$') and is_reserved_subject(subject, n):
+        (<object> l.session).publish_refused(subject[:n])
+        return False
+    return True
+
+
+cdef bint may_publish(link_t *l, const char *subject, uint32_t n) except -1:
+    """True if a client may publish to a subject that no mapping is for; else its session knows."""
+    return is_permitted(l, subject, n, hr_hash(subject, n, l.interest.seed))
+
+
 cdef int carry(link_t *l, msg_t *m) except -1:
     """A publication: counted, mapped, judged, delivered. 0: it may not be published; the session knows.
 
@@ -113,12 +129,7 @@ cdef int carry(link_t *l, msg_t *m) except -1:
             if m.trace != NULL:
                 (<object> m.trace).mapped(m.subject[:m.subject_len])
             hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
-    if l.publish_permissions != NULL and not is_allowed(
-            <PermissionCache> l.publish_permissions, hash, m.subject, m.subject_len):
-        if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
-            return refuse(m)
-    if m.subject[0] in (c'_', c'$') and is_reserved_subject(m.subject, m.subject_len):
-        (<object> l.session).publish_refused(m.subject[:m.subject_len])
+    if not is_permitted(l, m.subject, m.subject_len, hash):
         return refuse(m)
     if m.reply_len and is_reserved_reply(m.reply, m.reply_len):
         (<object> l.session).reply_refused(m.reply[:m.reply_len])

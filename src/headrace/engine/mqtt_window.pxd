@@ -10,7 +10,8 @@ cdef enum flight_state_t:
     FLIGHT_UNSENT                # it was held when an earlier connection ended: the message comes again, as a new one
     FLIGHT_HELD                  # it waits for a place
     FLIGHT_STAGED                # it has an identifier and waits until that is stored
-    FLIGHT_OCCUPIED              # nothing but an identifier that is in use
+    FLIGHT_OCCUPIED              # nothing but an identifier that is in use; its text is where a PUBREL is acknowledged
+    FLIGHT_RELEASING             # its client has received it, and its PUBREL is being stored
 
 cdef struct sending_t:
     # One PUBLISH to a client, before it is one.
@@ -38,10 +39,12 @@ cdef struct flight_t:
     flight_t *next_held
     sending_t *waiting           # of one that is held; its texts stand behind it
     size_t size                  # bytes that this one takes
+    uint64_t asked               # the number of the request that it waits for
     uint64_t sequence            # in its stream; 0: no consumer stands behind it
     flight_state_t state
     uint16_t identifier          # 0: none
     uint8_t qos
+    bint is_direct               # it has no PUBREL in a stream
     uint32_t name_at             # of its consumer, in `text`
     uint32_t name_len
     uint32_t text_len
@@ -70,6 +73,7 @@ cdef void identify(window_t *w, flight_t *f, uint16_t identifier) noexcept
 cdef uint16_t next_identifier(window_t *w) noexcept
 cdef void take_place(window_t *w, flight_t *f) noexcept
 cdef flight_t *renew_text(window_t *w, flight_t *f, const char *text, uint32_t text_len, uint32_t name_at) except NULL
+cdef void forget_delivery(window_t *w, flight_t *f) noexcept
 cdef void remove_flight(window_t *w, flight_t *f) noexcept
 cdef int hold_flight(window_t *w, flight_t *f, sending_t *sending) except -1
 cdef flight_t *take_held(window_t *w) noexcept

@@ -182,7 +182,7 @@ cdef void take_place(window_t *w, flight_t *f) noexcept:
 cdef flight_t *renew_text(window_t *w, flight_t *f, const char *text, uint32_t text_len, uint32_t name_at) except NULL:
     """The flight with another subject to acknowledge it to; the one that was given is gone."""
     cdef flight_t *made
-    if text_len <= f.text_len:
+    if text_len <= f.size - sizeof(flight_t):
         memcpy(f.text, text, text_len)
         f.text_len = text_len
         f.name_at = name_at
@@ -208,6 +208,14 @@ cdef flight_t *renew_text(window_t *w, flight_t *f, const char *text, uint32_t t
     return made
 
 
+cdef void forget_delivery(window_t *w, flight_t *f) noexcept:
+    """A flight keeps its identifier and its place; of which message it was is not known any more."""
+    untie(w, f)
+    f.sequence = 0
+    f.name_at = f.name_len = f.text_len = 0
+    tie(w, f)
+
+
 cdef void remove_flight(window_t *w, flight_t *f) noexcept:
     cdef flight_t **at
     untie(w, f)
@@ -215,7 +223,7 @@ cdef void remove_flight(window_t *w, flight_t *f) noexcept:
     w.count -= 1
     if f.identifier:
         w.identifiers -= 1
-    if f.state == FLIGHT_SENT or f.state == FLIGHT_OCCUPIED:
+    if f.state == FLIGHT_SENT or f.state == FLIGHT_OCCUPIED or f.state == FLIGHT_RELEASING:
         w.places_taken -= 1
     if f.state == FLIGHT_HELD:
         at = &w.first_held

@@ -14,7 +14,7 @@ import msgspec
 from headrace.mqtt.due_times import DueTimes
 from headrace.mqtt.jail import HOLD_SECONDS, Jail
 from headrace.mqtt.kept_windows import KeptWindows
-from headrace.mqtt.names import ANSWER_SUBJECT
+from headrace.mqtt.names import ANSWER_SUBJECT, INCOMING, INCOMING_SUBJECT, RELEASE_SUBJECT
 from headrace.mqtt.records import SessionRecord
 from headrace.mqtt.requests import WRONG_LAST_SEQUENCE, JetStreamRequests, RequestFailed
 from headrace.mqtt.retained import RetainedMessages
@@ -50,7 +50,7 @@ _MS: Final = 1_000_000
 class Accepted(NamedTuple):
     """A CONNECT that is accepted.
 
-    `client_hash`, `store_reply`, `stages_qos2`: what the link is told of the session.
+    What stands behind `session` is what the link is told of it.
     """
 
     session_present: bool
@@ -59,6 +59,9 @@ class Accepted(NamedTuple):
     store_reply: bytes
     identifier_base: int
     stages_qos2: bool
+    staging_subject: bytes
+    removal_subject: bytes
+    release_subject: bytes | None
 
 
 class _Stored(msgspec.Struct):
@@ -219,7 +222,17 @@ class MqttHub:
             )
             self.sessions[client_id] = self._by_hash[stored.hash.encode()] = session
         reply = ANSWER_SUBJECT + f"{self.server_hash}.MS.{new_nuid()}.".encode()
-        return Accepted(is_present, session, stored.hash.encode(), reply, 0, session.stages_qos2)
+        return Accepted(
+            is_present,
+            session,
+            client_hash=stored.hash.encode(),
+            store_reply=reply,
+            identifier_base=0,
+            stages_qos2=session.stages_qos2,
+            staging_subject=INCOMING_SUBJECT + f"{client_id}.".encode(),
+            removal_subject=self.requests.removal_subject(INCOMING),
+            release_subject=RELEASE_SUBJECT + stored.hash.encode() if session.is_passing else None,
+        )
 
     async def _make_ready(self) -> None:
         """Make the streams, and know what is retained. Raises: RequestFailed."""

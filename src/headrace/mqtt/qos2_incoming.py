@@ -1,11 +1,15 @@
 """Messages of QoS 2 from a client: staged in a stream until the client releases them, then published once.
 
+Most are staged, published and removed in compiled code (`engine.mqtt_incoming`). Here is what that leaves:
+messages that an earlier connection has staged, those that a mapping may change, what is kept, and errors.
+
 A message that was stored for subscribers, and not deleted here before the server died, is not stored a second
 time: its message id is made of session, identifier and sequence of the staged message.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.mqtt_topics import subject_of_topic, topic_of_subject
@@ -20,33 +24,44 @@ from headrace.mqtt.names import (
     REPLY,
     SUBJECT,
 )
-from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed, RequestUnanswered
+from headrace.mqtt.requests import SUBJECT_IS_FULL, RequestFailed, RequestUnanswered, failure_of, no_answer
 from headrace.mqtt.sparkplug import kept_topic
-from headrace.mqtt.steps import Awaited
+from headrace.mqtt.steps import Awaited, begin, watch
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.mqtt.packets import VERSION_5, ack
 from headrace.protocol.mqtt.properties import PacketKind
 from headrace.protocol.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.engine.mqtt import MqttPublication
-    from headrace.mqtt.ports import HubPort, SessionClient
+    from headrace.mqtt.ports import HubPort, Publications, SessionClient
     from headrace.mqtt.requests import StoredMessage
     from headrace.mqtt.retained import RetainedMessages
 
 
 class IncomingQos2:
-    """The messages of QoS 2 that one connection sends."""
+    """The messages of QoS 2 that one connection sends.
 
-    __slots__ = ("_account", "_busy", "_client", "_has_ended", "_hash", "_retained")
+    `lost`: called with the identifier of a message, and with an error that ends the connection.
+    """
+
+    __slots__ = ("_account", "_busy", "_client", "_has_ended", "_hash", "_lost", "_retained")
 
     def __init__(
-        self, account: HubPort, client: SessionClient, client_hash: str, retained: RetainedMessages
+        self,
+        account: HubPort,
+        client: SessionClient,
+        client_hash: str,
+        retained: RetainedMessages,
+        lost: Callable[[int, Exception], None],
     ) -> None:
         self._account = account
         self._client = client
         self._hash = client_hash
         self._retained = retained
+        self._lost = lost
         self._busy: dict[int, Awaited[None]] = {}
         self._has_ended = False
 
@@ -54,12 +69,20 @@ class IncomingQos2:
         """The connection is gone: what is not published yet waits for the next one."""
         self._has_ended = True
 
+    @property
+    def _publications(self) -> Publications:
+        return self._client.link.publications
+
     def _subject(self, identifier: int) -> bytes:
         return INCOMING_SUBJECT + f"{self._client.client_id}.{identifier}".encode()
 
     # -- PUBLISH ---------------------------------------------------------------------------------------
 
-    async def stage(self, publication: MqttPublication, more: bytes) -> None:
+    def publication(self, publication: MqttPublication, more: bytes) -> None:
+        """Take a PUBLISH that compiled code leaves. `more`: whole header lines."""
+        watch(begin(self._stage(publication, more)), partial(self._lost, publication.identifier))
+
+    async def _stage(self, publication: MqttPublication, more: bytes) -> None:
         """Stage a message and answer PUBREC. `more`: whole header lines.
 
         Raises: RequestFailed, for 5.0 only where it is unknown what became of the message.
@@ -85,7 +108,22 @@ class IncomingQos2:
 
     # -- PUBREL ----------------------------------------------------------------------------------------
 
-    async def release(self, identifier: int) -> None:
+    def pubrel(self, identifier: int) -> None:
+        """Take a PUBREL."""
+        if not self._publications.release(identifier):
+            self.released(identifier)
+
+    def released(self, identifier: int) -> None:
+        """Take a PUBREL that compiled code leaves, as all behind it until this one is done."""
+        watch(begin(self._release_behind(identifier)), partial(self._lost, identifier))
+
+    async def _release_behind(self, identifier: int) -> None:
+        try:
+            await self._release(identifier)
+        finally:
+            self._publications.released()
+
+    async def _release(self, identifier: int) -> None:
         """Publish a staged message and answer PUBCOMP. Raises: RequestFailed."""
         before = self._busy.get(identifier)
         if before is not None:
@@ -131,6 +169,56 @@ class IncomingQos2:
             if not self._has_ended:
                 self._client.link.route(subject, published(0, more), payload)
         await self._retained.store(subject, kept, flags, payload, user=self._client.user or "", more=more)
+
+    # -- what compiled code leaves -----------------------------------------------------------------------
+
+    def keep(  # noqa: PLR0917 - as the engine calls it
+        self, identifier: int, subject: bytes, flags: int, payload: bytes, lines: bytes, reply: bytes
+    ) -> None:
+        """Keep a message that was published, if it is to be kept, and have it removed where it is staged."""
+        more = lines + (b"%b:%b\r\n" % (REPLY, reply) if reply else b"")
+        steps = self._keep_and_remove(identifier, subject, flags, payload, more)
+        watch(begin(steps), partial(self._lost, identifier))
+
+    async def _keep_and_remove(
+        self, identifier: int, subject: bytes, flags: int, payload: bytes, more: bytes
+    ) -> None:
+        await self._keep(subject, flags, payload, more)
+        if not self._has_ended:
+            self._publications.remove(identifier)
+
+    def stage_failed(self, identifier: int, answer: bytes) -> None:
+        """Say that a message is not staged: in 3.1.1 there is no other way than the end."""
+        error = failure_of(answer, "a message of QoS 2 is not stored")
+        if self._client.version != VERSION_5:
+            self._lost(identifier, error)
+            return
+        self._account.log.error("MQTT: %s", str(error))
+        self._client.link.end_publication(identifier)
+        self._client.send(ack(PacketKind.PUBREC, VERSION_5, identifier, Reason.UNSPECIFIED_ERROR))
+
+    def release_failed(self, identifier: int, answer: bytes) -> None:
+        """Go on with a message that was gone when it was to be deleted; else the connection ends."""
+        error = failure_of(answer, "a message of QoS 2 is not published")
+        if error.was_gone:
+            self._publications.complete(identifier)
+        else:
+            self._lost(identifier, error)
+
+    def watch(self) -> None:
+        """Look after answers of JetStream that do not come: from now on until none is waited for."""
+        self._look(0)
+
+    def _look(self, asked: int) -> None:
+        if self._has_ended:
+            return
+        seconds = self._account.requests.timeout
+        overdue, asked = self._publications.overdue(asked)
+        for identifier in overdue:
+            why = no_answer(seconds)
+            self._lost(identifier, RequestUnanswered(f"a message of QoS 2: {why}", why=why))
+        if asked:
+            self._account.after(seconds, partial(self._look, asked))
 
 
 def staged_headers(publication: MqttPublication, subject: bytes, more: bytes) -> bytes:

@@ -1,9 +1,11 @@
 """Messages of QoS 2 to a client: what PUBREC, PUBREL and PUBCOMP do, so that the client takes each once.
 
-The identifier of a message is stored before the message is sent, and its PUBREL before the message is
-acknowledged to JetStream: whatever moment the server dies, the client gets the same identifier again. The
-PUBREL says which message it is for, and stays until JetStream confirms that it knows of the message's
-acknowledgement for good: it writes acknowledgements a moment later, and a kill takes some.
+For a session that ends with its connection this is done in compiled code (`engine.mqtt_releases`). Here it is
+done for one that may be resumed. The identifier of a message is stored before the message is sent, and its
+PUBREL before the message is acknowledged to JetStream: whatever moment the server dies, the client gets the
+same identifier again. The PUBREL says which message it is for, and stays until JetStream confirms that it
+knows of the message's acknowledgement for good: it writes acknowledgements a moment later, and a kill takes
+some.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from headrace.protocol.mqtt.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.mqtt.ports import HubPort, SessionClient
+    from headrace.mqtt.ports import HubPort, Releases, SessionClient
     from headrace.mqtt.requests import ConsumerAnswer
     from headrace.protocol.mqtt.packets import Acknowledgement
 
@@ -71,7 +73,7 @@ class OutgoingQos2:
     """The messages of QoS 2 that one connection gets.
 
     `window_subject`: the subject of the record of identifiers. `lost`: called with an error that ends the
-    connection.
+    connection. `is_compiled`: the link does it all, but for what it leaves.
     """
 
     __slots__ = (
@@ -82,6 +84,7 @@ class OutgoingQos2:
         "_finishing",
         "_has_ended",
         "_hash",
+        "_is_compiled",
         "_is_storing",
         "_lost",
         "_message_acks",
@@ -104,12 +107,15 @@ class OutgoingQos2:
         client_hash: str,
         window_subject: bytes,
         lost: Callable[[Exception], None],
+        *,
+        is_compiled: bool = False,
     ) -> None:
         self._account = account
         self._client = client
         self._hash = client_hash
         self._window_subject = window_subject
         self._lost = lost
+        self._is_compiled = is_compiled
         self._released: dict[int, bytes] = {}
         self._releasing: set[int] = set()
         self._direct: set[int] = set()
@@ -132,10 +138,15 @@ class OutgoingQos2:
         self._has_ended = False
         self.sid = b""
 
+    @property
+    def _releases(self) -> Releases:
+        return self._client.link.releases
+
     def listen(self) -> None:
         """Listen to the PUBRELs that the session's consumer delivers."""
         if not self.sid:
-            self.sid = self._client.link.hear(RELEASE_DELIVER_SUBJECT + self._hash.encode())
+            subject = RELEASE_DELIVER_SUBJECT + self._hash.encode()
+            self.sid = self._client.link.hear(subject, releases=self._is_compiled)
 
     def end(self) -> list[bytes]:
         """The connection is gone; return the JetStream ack subjects of PUBRELs that nobody has answered."""
@@ -150,7 +161,8 @@ class OutgoingQos2:
 
     def delivered(self, identifier: int) -> None:
         """Note a message of QoS 2 that no consumer stands behind."""
-        self._direct.add(identifier)
+        if not self._is_compiled:
+            self._direct.add(identifier)
 
     # -- identifiers -----------------------------------------------------------------------------------
 
@@ -278,6 +290,8 @@ class OutgoingQos2:
     def received(self, packet: Acknowledgement) -> None:
         """Take a PUBREC."""
         identifier = packet.identifier
+        if self._is_compiled and not packet.reason.is_failure and self._releases.receive(identifier):
+            return
         ack_subject = self._client.link.settle(identifier)
         if packet.reason.is_failure:
             self._forget(identifier)
@@ -337,6 +351,8 @@ class OutgoingQos2:
 
     def completed(self, packet: Acknowledgement) -> None:
         """Take a PUBCOMP."""
+        if self._is_compiled and self._releases.finish(packet.identifier):
+            return
         self._forget(packet.identifier)
         self._client.link.settle(packet.identifier)
         ack_subject = self._released.pop(packet.identifier, b"")

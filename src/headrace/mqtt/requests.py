@@ -37,6 +37,7 @@ WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
 SUBJECT_IS_FULL: Final = 10077
 _NO_RESPONDERS: Final = 503
 _NOBODY: Final = "JetStream is not available"
+_UNCLEAR: Final = "no acknowledgement"
 _NS: Final = 1_000_000_000
 _T = TypeVar("_T")
 
@@ -56,6 +57,11 @@ class RequestFailed(HeadraceError):
     def is_not_found(self) -> bool:
         """True if the stream, the consumer or the message is not there."""
         return self.code in NOT_FOUND
+
+    @property
+    def was_gone(self) -> bool:
+        """True if a deletion failed since there was nothing to delete."""
+        return self.code in {10043, 10057} or self.is_not_found
 
 
 class RequestUnanswered(RequestFailed):
@@ -277,12 +283,16 @@ class JetStreamRequests:
                 b"MD", f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}, _Reply
             )
         except RequestFailed as error:
-            if error.code not in {10043, 10057} and not error.is_not_found:
+            if not error.was_gone:
                 raise
 
     async def purge(self, stream: str, pattern: bytes) -> None:
         """Delete the messages with a matching subject. Raises: RequestFailed."""
         await self._call(b"MD", f"STREAM.PURGE.{stream}", {"filter": pattern.decode()}, _Reply)
+
+    def removal_subject(self, stream: str) -> bytes:
+        """Return the subject of requests to delete a message of a stream."""
+        return self._api + f"STREAM.MSG.DELETE.{stream}".encode()
 
     # -- streams and consumers -------------------------------------------------------------------------
 
@@ -349,6 +359,20 @@ class JetStreamRequests:
         return _read(await asked, answer, endpoint)
 
 
+def failure_of(payload: bytes, what: str) -> RequestFailed:
+    """Return the error of what came in the place of an acknowledgement.
+
+    `payload` may be empty, or a status of NATS: then nobody stores such messages.
+    """
+    if not payload or payload.startswith(b"NATS/1.0 503"):
+        return RequestFailed(f"{what}: {_NOBODY}", _NO_RESPONDERS, why=_NOBODY)
+    try:
+        _read(payload, _Reply, what)
+    except RequestFailed as error:
+        return error
+    return RequestFailed(f"{what}: {_UNCLEAR}", why=_UNCLEAR)
+
+
 class _Refusal(Struct):
     error: _Error | None = None
 
@@ -365,20 +389,6 @@ def _read(payload: bytes, kind: type[_T], what: str) -> _T:
     found = refusal.error
     why = f"{found.description} ({found.err_code})"
     raise RequestFailed(f"{what}: {why}", found.err_code or found.code, why=why)
-
-
-def refusal(payload: bytes) -> str:
-    """Return why a message is not stored, by what came in the place of an acknowledgement.
-
-    `payload` may be empty, or a status of NATS: then nobody stores such messages.
-    """
-    if not payload or payload.startswith(b"NATS/1.0 503"):
-        return _NOBODY
-    try:
-        _read(payload, _Reply, "")
-    except RequestFailed as error:
-        return error.why
-    return "no acknowledgement"
 
 
 def no_answer(seconds: float) -> str:

@@ -56,7 +56,6 @@ class LiveSession:
 
     __slots__ = (
         "_goes_on",
-        "_incoming",
         "_is_present",
         "_kept",
         "_outgoing",
@@ -65,6 +64,7 @@ class LiveSession:
         "_steps",
         "_subscriptions",
         "client",
+        "incoming",
         "is_over",
         "stored",
         "will",
@@ -90,9 +90,10 @@ class LiveSession:
         """True once deliveries that were under way before the connection are known."""
         self.is_over = False
         self._steps = InOrder(self._lost)
-        self._incoming = IncomingQos2(owner, client, stored.hash, owner.retained)
+        self.incoming = IncomingQos2(owner, client, stored.hash, owner.retained, self._operation_lost)
         self._outgoing = OutgoingQos2(
-            owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost
+            *(owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost),
+            is_compiled=self.is_passing,
         )
         self._subscriptions = SessionFilters(
             owner, client, stored, self._outgoing, owner.sharing, take_part=self._take_part
@@ -103,6 +104,11 @@ class LiveSession:
     def stages_qos2(self) -> bool:
         """True if identifiers of QoS 2 are stored before they are used: the session may be resumed."""
         return not self.stored.record.clean
+
+    @property
+    def is_passing(self) -> bool:
+        """True if the session began with its connection, and ends with it."""
+        return self.stored.record.clean and not self._is_present
 
     # -- SUBSCRIBE and UNSUBSCRIBE ---------------------------------------------------------------------
 
@@ -269,13 +275,11 @@ class LiveSession:
 
     def publication(self, publication: MqttPublication) -> None:
         """Take a PUBLISH of QoS 2."""
-        steps = self._incoming.stage(publication, self._lines(publication))
-        watch(begin(steps), partial(self._operation_lost, publication.identifier))
+        self.incoming.publication(publication, self._lines(publication))
 
     def pubrel(self, packet: Acknowledgement) -> None:
         """Take a PUBREL."""
-        steps = self._incoming.release(packet.identifier)
-        watch(begin(steps), partial(self._operation_lost, packet.identifier))
+        self.incoming.pubrel(packet.identifier)
 
     def pubrec(self, packet: Acknowledgement) -> None:
         """Take a PUBREC."""
@@ -324,7 +328,7 @@ class LiveSession:
         """Stop deliveries to the link; return what is under way, unless the session ends now."""
         self.is_over = True
         self._steps.clear()
-        self._incoming.end()
+        self.incoming.end()
         link, record = self.client.link, self.stored.record
         self._subscriptions.stop()
         next_identifier = link.next_identifier

@@ -124,8 +124,9 @@ def test_a_forbidden_message_is_acknowledged_and_dropped(account: LinkedMqtt) ->
 # -- QoS 2 to a client ---------------------------------------------------------------------------------
 
 
-def test_a_message_is_released_and_completed(account: LinkedMqtt) -> None:
-    device = connected(account)
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_message_is_released_and_completed(account: LinkedMqtt, clean: bool) -> None:
+    device = connected(account, clean=clean)
     device.subscribe("t", 2)
     connected(account, "other").publish("t", b"x", 1, 1)
     (message,) = device.take()

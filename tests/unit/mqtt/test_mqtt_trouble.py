@@ -97,7 +97,7 @@ def test_requests_that_wait_are_bounded(account: LinkedMqtt, monkeypatch: pytest
     Impostor(account, {})
     monkeypatch.setattr(requests, "MOST_REQUESTS", 3)
     for identifier in range(1, 9):
-        device.publish("t", b"x", 2, identifier)
+        device.acknowledge(PacketKind.PUBREL, identifier)
     account.tick()
     assert len(account.hub.requests) == 0 or device.closed
     assert device.closed[0][0] == Reason.UNSPECIFIED_ERROR
@@ -185,23 +185,42 @@ def test_a_release_goes_on_when_jetstream_is_there_again(account: LinkedMqtt) ->
     device = connected(account)
     device.publish("t", b"x", 2, 5)
     device.take()
-    store = account.hub.requests.store
-    calls = []
-
-    def refuse(subject: bytes, *arguments: object, **options: object) -> object:
-        calls.append(subject)
-        if len(calls) == 1:
-            raise requests.RequestFailed("insufficient resources", 10047)
-        return store(subject, *arguments, **options)  # type: ignore[arg-type]
-
-    account.hub.requests.store = refuse  # type: ignore[method-assign,assignment]
+    assert isinstance(device.result, Accepted)
     device.acknowledge(PacketKind.PUBREL, 5)
+    refusal = b'{"error":{"code":503,"err_code":10047,"description":"insufficient resources"},"seq":0}'
+    account.put(device.result.store_reply.decode() + "P5", refusal)
     account.tick()
     assert device.closed != []
     again = connected(account)
     again.acknowledge(PacketKind.PUBREL, 5)
     assert [one.body for one in again.take()] == [b"\x00\x05"]
     assert json.loads(account.ask("STREAM.INFO.$MQTT_qos2in"))["state"]["messages"] == 0
+
+
+def test_a_release_that_is_never_answered_ends_the_connection(account: LinkedMqtt) -> None:
+    device = connected(account)
+    device.publish("t", b"x", 2, 5)
+    assert [(one.kind, one.identifier) for one in device.take()] == [(PacketKind.PUBREC, 5)]
+    Impostor(account, {})
+    device.acknowledge(PacketKind.PUBREL, 5)
+    account.tick()
+    account.pass_time(4)
+    assert device.closed == []
+    account.pass_time(6)
+    assert [reason for reason, _ in device.closed] == [Reason.SERVER_BUSY]
+
+
+def test_a_receipt_that_is_never_stored_ends_the_connection(account: LinkedMqtt) -> None:
+    device = connected(account, clean=True)
+    device.subscribe("t", 2)
+    device.publish("t", b"x", 2, 1)
+    device.acknowledge(PacketKind.PUBREL, 1)
+    (message,) = [one for one in device.take() if one.kind == PacketKind.PUBLISH]
+    Impostor(account, {})
+    device.acknowledge(PacketKind.PUBREC, message.identifier)
+    account.tick()
+    account.pass_time(12)
+    assert [reason for reason, _ in device.closed] == [Reason.SERVER_BUSY]
 
 
 def test_forged_answers_and_notices_do_nothing(account: LinkedMqtt) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.reasons import CloseReason
-from headrace.mqtt.requests import operation_failed, refusal
+from headrace.mqtt.requests import failure_of, operation_failed
 from headrace.protocol.info import ClientConnect
 from headrace.protocol.mqtt.packets import (
     VERSION_5,
@@ -138,6 +138,9 @@ class MqttOps(ClientOps):
             store_reply=result.store_reply,
             identifier_base=result.identifier_base,
             stages_qos2=result.stages_qos2,
+            staging_subject=result.staging_subject,
+            removal_subject=result.removal_subject,
+            release_subject=result.release_subject,
             receive_maximum=connect.properties.receive_maximum or 65535,
             maximum_packet=connect.properties.maximum_packet_size or 0,
             topic_alias_maximum=options.topic_alias_maximum,
@@ -289,6 +292,28 @@ class MqttOps(ClientOps):
         """
         self._stored.staged(sid, identifier, *delivery)
 
+    # What compiled code says of messages of QoS 2 from the client.
+
+    def keep(self, identifier: int, *published: Any) -> None:
+        """Keep a message of QoS 2 that was published: subject, flags, payload, header lines, reply."""
+        self._stored.incoming.keep(identifier, *published)
+
+    def released(self, identifier: int) -> None:
+        """Hand over a PUBREL of a message that compiled code does not have."""
+        self._stored.incoming.released(identifier)
+
+    def stage_failed(self, identifier: int, answer: bytes) -> None:
+        """Hand over what JetStream says of a message of QoS 2 that is not staged."""
+        self._stored.incoming.stage_failed(identifier, answer)
+
+    def release_failed(self, identifier: int, answer: bytes) -> None:
+        """Hand over what JetStream says of a message of QoS 2 that is not published, or not deleted."""
+        self._stored.incoming.release_failed(identifier, answer)
+
+    def watch(self) -> None:
+        """Look after answers of JetStream that do not come."""
+        self._stored.incoming.watch()
+
     def refused(self, identifier: int, qos: int) -> None:
         """Tell a client of 5.0 that it may not publish there."""
         kind = PacketKind.PUBREC if qos == _QOS_2 else PacketKind.PUBACK
@@ -304,7 +329,7 @@ class MqttOps(ClientOps):
 
     def store_failed(self, identifier: int, payload: bytes) -> None:
         """Say that a message of QoS 1 was not stored: in 3.1.1 there is no other way than the end."""
-        session, why = self.connection, refusal(payload)
+        session, why = self.connection, failure_of(payload, "").why
         if session.version == VERSION_5:
             self.error(f"unable to store a message of QoS 1 (pi={identifier}): {why}")
             session.link.send(ack(PacketKind.PUBACK, VERSION_5, identifier, Reason.UNSPECIFIED_ERROR))
