@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ACCEPTS: Final[tuple[dict[str, Any], ...]] = (
     {"version": 4},
     {"version": 5, "topic_alias_maximum": 3},
-    {"version": 5, "receive_maximum": 2, "maximum_packet": 60, "identifier_base": 1, "stages_qos2": True},
+    {"version": 5, "receive_maximum": 2, "maximum_packet": 60, "stages_qos2": True},
 )
 """What each client that has said CONNECT was accepted with."""
 

@@ -291,7 +291,6 @@ class Device:
                 version=self.version,
                 client_hash=result.client_hash,
                 store_reply=result.store_reply,
-                identifier_base=result.identifier_base,
                 stages_qos2=result.stages_qos2,
                 staging_subject=result.staging_subject,
                 removal_subject=result.removal_subject,

@@ -55,7 +55,6 @@ class MqttLink(ClientLink):
         topic_alias_maximum_out: int = ...,
         rejects_qos2: bool = ...,
         stages_qos2: bool = ...,
-        identifier_base: int = ...,
         receive_maximum_in: int = ...,
         staging_subject: bytes | None = ...,
         removal_subject: bytes | None = ...,

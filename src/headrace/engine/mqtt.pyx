@@ -562,16 +562,15 @@ cdef class MqttLink(MqttIncoming):
     def accept_connect(self, *, int version, bytes client_hash not None, bytes store_reply not None,
                        uint32_t receive_maximum=65535, uint32_t maximum_packet=0, uint32_t topic_alias_maximum=0,
                        uint32_t topic_alias_maximum_out=0, bint rejects_qos2=False, bint stages_qos2=False,
-                       uint64_t identifier_base=0, uint32_t receive_maximum_in=65535, bytes staging_subject=None,
-                       bytes removal_subject=None, bytes release_subject=None):
+                       uint32_t receive_maximum_in=65535, bytes staging_subject=None, bytes removal_subject=None,
+                       bytes release_subject=None):
         """Takes packets of this version from now on.
 
         `store_reply`: a subject that JetStream's confirmations come to, but for its last token; `receive_maximum`,
         `maximum_packet`, `topic_alias_maximum_out`: what the client takes; `topic_alias_maximum`, `receive_maximum_in`:
-        what it may use, and have unanswered; `identifier_base`: the sequence whose message has the identifier 1, 0:
-        identifiers are counted; `staging_subject`: where publications of QoS 2 are stored until they are released, but
-        for their identifier, and `removal_subject`: where they are deleted; `release_subject`: where PUBRELs are stored; None: that
-        is the session's.
+        what it may use, and have unanswered; `staging_subject`: where publications of QoS 2 are stored until they are
+        released, but for their identifier, and `removal_subject`: where they are deleted; `release_subject`: where
+        PUBRELs are stored; None: that is the session's.
         """
         if version not in (4, 5) or receive_maximum == 0:
             raise ValueError("not a version of MQTT, or a client that takes nothing")
@@ -587,7 +586,6 @@ cdef class MqttLink(MqttIncoming):
             self.staging_subject = staging_subject
             self.removal_subject = removal_subject
         self.release_subject = None if stages_qos2 else release_subject
-        self.identifier_base = identifier_base
         self.terms.alias_maximum = topic_alias_maximum_out if version >= 5 else 0
         self._receive_maximum_in = receive_maximum_in if version >= 5 else LARGEST_IDENTIFIER
         self._set_flag(LINK_MUST_CONNECT, False)

@@ -1,7 +1,7 @@
 """The way out to a client of MQTT. See mqtt_outlet.pyx."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t
 
 from headrace.engine.client cimport ClientLink
 from headrace.engine.link cimport Link
@@ -30,7 +30,6 @@ cdef class MqttOutlet(ClientLink):
     cdef bint is_watched         # the session looks after them in time
     cdef bint is_behind          # the link is held until it has
     cdef bint stages_qos2
-    cdef uint64_t identifier_base # the sequence whose message has the identifier 1; 0: they are counted
     cdef Postbox _postbox
     cdef buf_t _acks             # subjects to be acknowledged, each behind its length
     cdef buf_t _steps            # steps that are due: what and an identifier, two bytes each
@@ -52,4 +51,3 @@ cdef class MqttOutlet(ClientLink):
     cdef uint16_t _send_made(self, sending_t *sending) except? 0
 
 cdef int send_or_hold(MqttOutlet link, flight_t *f, sending_t *sending) except -1
-cdef uint16_t pick_identifier(MqttOutlet link, flight_t *f) noexcept

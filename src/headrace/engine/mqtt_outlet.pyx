@@ -48,22 +48,10 @@ cdef int send_or_hold(MqttOutlet link, flight_t *f, sending_t *sending) except -
     return send_flight(link, f, sending)
 
 
-cdef uint16_t pick_identifier(MqttOutlet link, flight_t *f) noexcept:
-    """A free identifier for a flight; 0: none is. That of a message may be a matter of its place in its stream."""
-    cdef uint16_t wanted
-    if not link.identifier_base or not f.sequence:
-        return next_identifier(&link.window)
-    wanted = <uint16_t> (1 + (f.sequence - link.identifier_base) % LAST_IDENTIFIER)
-    if find_identifier(&link.window, wanted) == NULL:
-        return wanted
-    link.window.last_identifier = wanted
-    return next_identifier(&link.window)
-
-
 cdef int send_flight(MqttOutlet link, flight_t *f, sending_t *sending) except -1:
     cdef window_t *w = &link.window
     if f.identifier == 0:
-        sending.identifier = pick_identifier(link, f)
+        sending.identifier = next_identifier(&link.window)
         if sending.identifier == 0:  # `receive_maximum` and expected ones are more than there are
             return hold_flight(w, f, sending) == 0
         identify(w, f, sending.identifier)
@@ -319,7 +307,7 @@ cdef class MqttOutlet(ClientLink):
                 remove_flight(w, f)
                 continue
             if f.identifier == 0:
-                sending.identifier = pick_identifier(self, f)
+                sending.identifier = next_identifier(&self.window)
                 if sending.identifier == 0:
                     hold_again(w, f)
                     return 0

@@ -37,13 +37,14 @@ from headrace.engine.mqtt_filters cimport (
 )
 from headrace.engine.mqtt_headers cimport NO_QUALITY, block_t, quality_of
 from headrace.engine.mqtt_outlet cimport (
-    LETTER_FAILED, LETTER_HEARD, LETTER_STAGED, MqttOutlet, pick_identifier, send_or_hold,
+    LETTER_FAILED, LETTER_HEARD, LETTER_STAGED, MqttOutlet, send_or_hold,
 )
 from headrace.engine.mqtt_sending cimport (
     SENT, begin_reading, end_reading, identify_by, judge_packet, read_message, reading_t, send_publish,
 )
 from headrace.engine.mqtt_window cimport (
-    FLIGHT_HELD, FLIGHT_RELEASING, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, flight_t, identify, renew_text,
+    FLIGHT_HELD, FLIGHT_RELEASING, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, flight_t, identify,
+    next_identifier, renew_text,
     sending_t, window_t,
 )
 from headrace.engine.permission_cache cimport allows
@@ -202,7 +203,7 @@ cdef int take_delivery(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading
 cdef int stage(MqttReceiver link, sub_t *s, msg_t *m, reading_t *reading, flight_t *f) except -1:
     """A new message of QoS 2 waits until its session has stored its identifier, and says so by `forward`."""
     cdef window_t *w = &link.window
-    cdef uint16_t identifier = pick_identifier(link, f)
+    cdef uint16_t identifier = next_identifier(w)
     if identifier == 0:
         doom(&link.c, REASON_SLOW_PENDING)
         return 1

@@ -57,7 +57,6 @@ class Accepted(NamedTuple):
     session: LiveSession
     client_hash: bytes
     store_reply: bytes
-    identifier_base: int
     stages_qos2: bool
     staging_subject: bytes
     removal_subject: bytes
@@ -227,7 +226,6 @@ class MqttHub:
             session,
             client_hash=stored.hash.encode(),
             store_reply=reply,
-            identifier_base=0,
             stages_qos2=session.stages_qos2,
             staging_subject=INCOMING_SUBJECT + f"{client_id}.".encode(),
             removal_subject=self.requests.removal_subject(INCOMING),

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from headrace.engine.mqtt_topics import topic_of_subject
 from headrace.engine.subject_index import SubjectIndex
-from headrace.mqtt.message_headers import block, expires_at, hex_digit, lines_of, qos_of
+from headrace.mqtt.message_headers import block, expires_at, hex_digit, qos_of
 from headrace.mqtt.names import (
     DELIVER_SUBJECT,
     RETAINED,
@@ -265,8 +265,3 @@ def record_headers(topic: bytes, flags: int, origin: str, user: str, more: bytes
     if user:
         lines.append((RETAINED_SOURCE, user.encode()))
     return block(*lines, more=more)
-
-
-def message_lines(headers: bytes) -> bytes:
-    """Return the header lines of a record that belong to the message itself."""
-    return lines_of(headers)

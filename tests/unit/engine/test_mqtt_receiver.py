@@ -196,14 +196,6 @@ def test_identifiers_rise_and_are_not_those_in_use(broker: MqttBroker) -> None:
     assert client.link.next_identifier == 4
 
 
-def test_an_identifier_may_be_that_of_the_place_in_the_stream(broker: MqttBroker) -> None:
-    client = broker.client(accepts={"identifier_base": 100}).follow()
-    for sequence in (100, 105, 100 + 65535, 106):
-        broker.store.send(b"a", sequence=sequence)
-    ticks(broker)
-    assert ids(client) == [(2, 1), (2, 6), (2, 2), (2, 7)]
-
-
 def test_what_is_delivered_again_has_the_same_identifier(broker: MqttBroker) -> None:
     client = broker.client().follow()
     broker.store.send(b"a", sequence=1)
