@@ -25,12 +25,20 @@ OASIS_VECTORS: Final = read("mqtt_oasis_vectors.json")
 """Rules of the standard that no server which was asked obeys."""
 
 
-def served(program: Program, vector: dict[str, Any]) -> Served:
-    """Return what a vector wants to be played against."""
+_WEBSOCKET: Final = 'websocket { listen: "127.0.0.1:-1", no_tls: true }\n'
+
+
+def served(program: Program, vector: dict[str, Any], *, over_websocket: bool = False) -> Served:
+    """Return what a vector wants to be played against.
+
+    A user of MQTT is one of MQTT over WebSocket there.
+    """
+    more = vector.get("config", "")
+    if over_websocket:
+        more = more.replace('["MQTT"]', '["MQTT_WS"]') + "\n" + _WEBSOCKET
     config = (
         'server_name: "S1"\njetstream { store_dir: "{{dir}}/js" }\n'
-        f'mqtt {{ host: "127.0.0.1", port: -1\n{vector.get("mqtt_config", "")} }}\n'
-        f"{vector.get('config', '')}\n"
+        f'mqtt {{ host: "127.0.0.1", port: -1\n{vector.get("mqtt_config", "")} }}\n{more}\n'
     )
     return Served(program, config, alone=vector["name"] if vector.get("fresh") else "")
 

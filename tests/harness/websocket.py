@@ -15,6 +15,7 @@ from harness.wire import Conversation
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Iterator
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
@@ -142,6 +143,11 @@ class WebSocket(Conversation):
         if found.opcode == CLOSE:
             self.close_frame = found
         return found
+
+    def frames_so_far(self) -> Iterator[Received]:
+        """Yield the frames that have come already."""
+        while (found := self._frame()) is not None:
+            yield found
 
     def _frame(self) -> Received | None:
         data = self.received
