@@ -23,7 +23,7 @@ Framing and texts: nats-server's for 3.1.1; OASIS MQTT 5.0, sections 2 to 4.
 
 from collections import namedtuple
 
-from headrace.engine.mqtt_incoming import StagedPublications  # noqa: F401 - what a link gives its session
+from headrace.engine.mqtt_incoming import ClientPublications  # noqa: F401 - what a link gives its session
 from headrace.engine.mqtt_releases import ReleasedDeliveries  # noqa: F401
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE

@@ -19,7 +19,7 @@ The session answers these calls:
     release_failed(identifier, payload)    it was staged, and not published or not deleted
     released(identifier)                   its PUBREL came before another message was found to be staged under it
     keep(identifier, subject, flags, payload, lines, reply)  it was published: to be kept for later subscribers; goes on by
-                                           `StagedPublications.remove`
+                                           `ClientPublications.remove`
     watch()                                something was asked of JetStream: `overdue` tells later what was not answered
 """
 
@@ -39,6 +39,7 @@ from headrace.engine.mqtt_staged cimport (
     remove_staged, staged_t, staged_table_t,
 )
 from headrace.engine.mqtt_window cimport FLIGHT_RELEASING, flight_t
+from headrace.engine.mqtt_unconfirmed cimport awaited_t, oldest_unconfirmed, release_unconfirmed
 from headrace.engine.structs cimport buf_t, link_t, msg_t
 
 cdef enum:
@@ -368,12 +369,12 @@ cdef class MqttIncoming(MqttReleases):
 
     @property
     def publications(self):
-        """The publications of QoS 2 that are under way, as the session sees them."""
-        return StagedPublications(self)
+        """The publications of QoS 1 and 2 that are under way, as the session sees them."""
+        return ClientPublications(self)
 
 
-cdef class StagedPublications:
-    """The publications of QoS 2 that a client has begun, as its session sees them."""
+cdef class ClientPublications:
+    """The publications of QoS 1 and 2 of a client that are under way, as its session sees them."""
 
     cdef MqttIncoming _link
 
@@ -408,8 +409,21 @@ cdef class StagedPublications:
         if s != NULL:
             complete(self._link, s)
 
+    def watch_unconfirmed(self):
+        """(identifier, since) of the publication of QoS 1 that waits longest, `since` by the router's clock.
+
+        None: none waits, and the next one is a call of `stores` on the session.
+        """
+        cdef MqttIncoming link = self._link
+        cdef awaited_t *oldest = oldest_unconfirmed(&link.unconfirmed)
+        if oldest == NULL:
+            link.is_watched = False
+            release_unconfirmed(&link.unconfirmed)
+            return None
+        return oldest.identifier, oldest.since
+
     def overdue(self, uint64_t number):
-        """The identifiers of messages that wait for an answer since the first `number` requests.
+        """The identifiers of messages of QoS 2 that wait for an answer since the first `number` requests.
 
         And the number of all requests; 0 when none waits, and nobody needs to look any more.
         """

@@ -22,7 +22,7 @@ from headrace.engine.mqtt_routing cimport RAW_HEADERS, parts_t, publish_inside
 from headrace.engine.mqtt_sending cimport (
     SENT, begin_reading, end_reading, identify_by, judge_packet, read_message, reading_t, release_terms, send_publish, terms_t,
 )
-from headrace.engine.mqtt_unconfirmed cimport awaited_t, oldest_unconfirmed, release_unconfirmed, take_unconfirmed, unconfirmed_t
+from headrace.engine.mqtt_unconfirmed cimport release_unconfirmed, take_unconfirmed, unconfirmed_t
 from headrace.engine.mqtt_window cimport (
     FLIGHT_EXPECTED, FLIGHT_OCCUPIED, FLIGHT_RELEASING, FLIGHT_SENT, FLIGHT_STAGED, FLIGHT_UNSENT, add_flight, find_delivery, find_identifier,
     flight_t, forget_waiting, hold_again, hold_flight, identify, next_identifier, release_window, remove_flight, sending_t,
@@ -272,18 +272,6 @@ cdef class MqttOutlet(ClientLink):
             self.is_behind = False
             self.post((LETTER_CAUGHT_UP,))
         return True
-
-    def watch_unconfirmed(self):
-        """(identifier, since) of the publication of QoS 1 that waits longest, `since` by the router's clock.
-
-        None: none waits, and the next one is a call of `stores` on the session.
-        """
-        cdef awaited_t *oldest = oldest_unconfirmed(&self.unconfirmed)
-        if oldest == NULL:
-            self.is_watched = False
-            release_unconfirmed(&self.unconfirmed)
-            return None
-        return oldest.identifier, oldest.since
 
     # -- what is in flight
 

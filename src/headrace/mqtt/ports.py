@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Publications(Protocol):
-    """The publications of QoS 2 that a client has begun (`engine.mqtt_incoming.StagedPublications`)."""
+    """The publications of QoS 2 that a client has begun (`engine.mqtt_incoming.ClientPublications`)."""
 
     def release(self, identifier: int) -> bool: ...
 

@@ -237,7 +237,7 @@ def test_the_oldest_message_that_waits_is_known_whatever_the_order_of_answers(br
             broker.store.link.publish(STORE_REPLY + b"%d" % chosen, answer)
             broker.end_tick()
             assert client.said() == puback(chosen)
-        oldest = client.link.watch_unconfirmed()
+        oldest = client.link.publications.watch_unconfirmed()
         assert (oldest[0] if oldest else None) == (waiting[0] if waiting else None)
     assert client.session.called("store_failed") == []
 
@@ -262,7 +262,7 @@ def test_the_session_is_told_of_the_first_message_that_waits(broker: MqttBroker)
     assert client.session.called("stores") == [()]
     for _ in range(2):
         broker.end_tick()
-    assert client.link.watch_unconfirmed() is None
+    assert client.link.publications.watch_unconfirmed() is None
     client.send(publish(b"a", qos=1, identifier=4))
     assert client.session.called("stores") == [(), ()]
 

@@ -51,7 +51,7 @@ class StoreDeadline:
     def _due(self) -> None:
         self._slot = 0
         session = self._session
-        oldest = session.link.watch_unconfirmed()
+        oldest = session.link.publications.watch_unconfirmed()
         if oldest is None or session.link.is_closing:
             return
         identifier, since = oldest
