@@ -62,6 +62,26 @@ def _acknowledge(rng: random.Random) -> bytes:
     return bytes([kind, 2, 0, rng.randrange(1, 5)])
 
 
+def _exactly_once(rng: random.Random, *, is_5: bool) -> bytes:
+    """The packets of messages of QoS 2, both ways, with the ticks between that answers take."""
+    tick = command(MqttPlay.COMMANDS, MqttPlay.end_tick, 0)
+    identifier = rng.choice((1, 2, 3, 300))
+    message = publish(
+        rng.choice(_TOPICS[:8]),
+        b"p" * rng.choice((0, 1, 3, 40, 300, rng.randrange(20))),
+        qos=2,
+        identifier=identifier,
+        retain=rng.random() < 0.2,
+        properties=rng.choice(_PROPERTIES) if is_5 else None,
+    )
+    parts = [message, tick * 2, b"\x62\x02" + identifier.to_bytes(2, "big"), tick * rng.randrange(5)]
+    for kind in (0x50, 0x70):
+        parts += [bytes([kind, 2, 0, number]) for number in rng.sample((1, 2, 3, 4), rng.randrange(1, 4))]
+        parts.append(tick * 2)
+        parts.append(command(MqttPlay.COMMANDS, MqttPlay.redeliver, rng.randrange(10, 13)))
+    return b"".join(part for part in parts if rng.random() < 0.95)
+
+
 def _rare(rng: random.Random) -> bytes:
     return rng.choice(
         (
@@ -87,7 +107,8 @@ def _makers(number: int) -> list[Maker]:
         lambda rng: command(MqttPlay.COMMANDS, MqttPlay.subscribe, rng.randrange(min(13, len(SUBJECTS)))),
         lambda rng: command(MqttPlay.COMMANDS, MqttPlay.follow, rng.randrange(13)),
     ]
-    return publications + subscribing + [_acknowledge] * 3 + [_rare, any_command]
+    whole: list[Maker] = [lambda rng: _exactly_once(rng, is_5=is_5)] * 2
+    return publications + subscribing + whole + [_acknowledge] * 3 + [_rare, any_command]
 
 
 _ALL: Final[list[Maker]] = [

@@ -28,11 +28,30 @@ if TYPE_CHECKING:
     from headrace.engine.link import Link, Router
 
 ACCEPTS: Final[tuple[dict[str, Any], ...]] = (
-    {"version": 4},
-    {"version": 5, "topic_alias_maximum": 3},
+    {
+        "version": 4,
+        "staging_subject": b"$MQTT.msgs.staged.0.",
+        "removal_subject": b"$MQTT.msgs.removal",
+        "release_subject": b"$MQTT.msgs.release",
+    },
+    {
+        "version": 5,
+        "topic_alias_maximum": 3,
+        "receive_maximum_in": 4,
+        "staging_subject": b"$MQTT.msgs.staged.1.",
+        "removal_subject": b"$MQTT.msgs.removal",
+    },
     {"version": 5, "receive_maximum": 2, "maximum_packet": 60, "stages_qos2": True},
 )
 """What each client that has said CONNECT was accepted with."""
+
+ANSWERS: Final = (
+    *(b'{"stream":"$MQTT_msgs","seq":1,"success":true}',) * 12,
+    b'{"error":{"err_code":10077}}', b'{"error":{"err_code":10043}}', b"", b"{", b'{"seq":',
+)  # fmt: skip
+"""Of the store, by the length of a payload."""
+RELEASED: Final = b"b.released"
+"""Where the store delivers PUBRELs."""
 
 STRANGER: Final = 3
 """The link that nothing was accepted of."""
@@ -91,7 +110,8 @@ class MqttPlay(Playing):
         for delivery in batch:
             if delivery.subject.startswith(b"$JS"):
                 continue
-            store.link.publish(delivery.reply, b'{"stream":"$MQTT_msgs","seq":1}')
+            answer = ANSWERS[len(delivery.payload) % len(ANSWERS)]
+            store.link.publish(delivery.reply, answer)
             self._sequence += 1
             self._last = delivery, self._sequence
             self._pass_on(1)
@@ -167,20 +187,37 @@ class MqttPlay(Playing):
                 DELIVER, name=CONSUMER, qos=argument % 3, options=argument & 12, identifier=argument
             )
 
-    def hear(self, _argument: int) -> None:
-        if self._own is not None:
+    def hear(self, argument: int) -> None:
+        if self._own is not None and argument & 1:
+            self._own.hear(RELEASED, releases=True)
+        elif self._own is not None:
             self._own.hear(b"b.heard")
 
     def redeliver(self, argument: int) -> None:
-        self._pass_on(1 + argument % 3)
+        if argument < 10:
+            self._pass_on(1 + argument % 3)
+            return
+        headers = b"NATS/1.0\r\nNmqtt-PubRel: %d\r\n\r\n" % (argument - 10)
+        reply = b"$JS.ACK.$MQTT_out.x.1.%d.1.1.0" % argument
+        self.broker.store.link.publish(RELEASED, b"", reply=reply, headers=headers)
 
     def settle(self, argument: int) -> None:
-        if self._own is not None:
-            self._own.settle(argument)
+        if self._own is None:
+            return
+        if argument & 4:
+            self._own.releases.receive(argument & 3)
+        elif argument & 8:
+            self._own.releases.finish(argument & 3)
+        self._own.settle(argument)
 
     def occupy(self, argument: int) -> None:
-        if self._own is not None:
-            self._own.occupy(argument)
+        if self._own is None:
+            return
+        if argument & 4 and not self._own.publications.release(argument & 3):
+            self._own.publications.released()
+        elif argument & 8:
+            self._own.publications.overdue(argument & 3)
+        self._own.occupy(argument)
 
     def give_back(self, argument: int) -> None:
         if self._own is not None:
