@@ -172,6 +172,8 @@ def test_a_client_connects_again_by_itself(tmp_path: Path) -> None:
                 kept = other.take()
                 other.publish("again/later", b"later", 1)
             later = client.take()
+            if later.payload == b"kept":  # QoS 1: its acknowledgement may be lost with the server
+                later = client.take()
     finally:
         client.end()
 
