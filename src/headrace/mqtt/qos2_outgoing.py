@@ -78,6 +78,7 @@ class OutgoingQos2:
 
     __slots__ = (
         "_account",
+        "_beyond",
         "_client",
         "_completed",
         "_direct",
@@ -124,6 +125,8 @@ class OutgoingQos2:
         self._staged: list[_Staged] = []
         self._received: dict[tuple[bytes, int], int] = {}
         """Identifiers of messages that the client has received, and that JetStream may not know of."""
+        self._beyond: set[tuple[bytes, int]] = set()
+        """Received messages that their consumer will send as new ones, if they are there still."""
         self._completed: dict[int, bytes] = {}
         """Ack subjects of PUBRELs that the client has answered, while their messages may come again."""
         self._settled: dict[tuple[bytes, int], bool] = {}
@@ -194,6 +197,7 @@ class OutgoingQos2:
                 continue
             if place[1] > found.delivered.stream_seq:
                 self._received[place] = identifier
+                self._beyond.add(place)
                 continue
             self._settled[place] = True
             self._message_acks[identifier] = subject = ack_subject(MESSAGES, found, place[1])
@@ -237,6 +241,8 @@ class OutgoingQos2:
         payload: bytes,
     ) -> None:
         """Send a message once its identifier is stored."""
+        if self._beyond:
+            self._pass_over(name, sequence)
         received_as = self._received.pop((name, sequence), None)
         if received_as is not None:
             self._swallow(identifier, received_as)
@@ -254,6 +260,16 @@ class OutgoingQos2:
         if not self._is_storing:
             self._is_storing = True
             watch(begin(self._store_identifiers()), self._lost)
+
+    def _pass_over(self, name: bytes, sequence: int) -> None:
+        """Expect nothing more of a consumer below a sequence that it sends now.
+
+        Its new messages come in order: what has not come was removed before the server died.
+        """
+        for place in [one for one in self._beyond if one[0] == name and one[1] <= sequence]:
+            self._beyond.discard(place)
+            if place[1] < sequence:
+                self._acknowledge(self._completed.pop(self._received.pop(place), b""))
 
     def _swallow(self, identifier: int, received_as: int) -> None:
         """Acknowledge a message that its client has received, under another identifier, already."""

@@ -141,6 +141,25 @@ def test_a_message_whose_release_is_stored_is_acknowledged_when_it_comes_as_a_ne
     assert not outgoing.is_uncertain
 
 
+@pytest.mark.parametrize("is_answered_before", [True, False])
+def test_a_message_that_was_removed_before_the_kill_is_not_waited_for(is_answered_before: bool) -> None:
+    parts, outgoing = made()
+    outgoing.settle_released([StoredRelease(7, PLACE)], [answer(delivered=40, floor=40)])
+    outgoing.heard(b"release 7", block((RELEASE, b"7")))
+    if is_answered_before:
+        outgoing.completed(Acknowledgement(7))
+        assert parts.published == []
+
+    stage(outgoing, 8, (b"another", 99))
+    assert outgoing.is_uncertain
+    stage(outgoing, 9, (b"consumer", 42))
+    parts.stores.pop().give(None)
+
+    assert not outgoing.is_uncertain
+    outgoing.completed(Acknowledgement(7))
+    assert parts.published == [b"release 7"]
+
+
 def test_a_release_without_a_place_or_of_a_consumer_that_is_gone_settles_nothing() -> None:
     parts, outgoing = made()
     released = [StoredRelease(7, None), StoredRelease(8, (b"gone", 1))]
