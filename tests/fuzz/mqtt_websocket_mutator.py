@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 CONT, TEXT, BINARY, CLOSE, PINGS, PONG = 0, 1, 2, 8, 9, 10
 _RSV1: Final = 4
-_SIZES: Final = (0, 1, 40, 64, 65, 124, 126, 300, 1900, 2100, 5000)
+_SIZES: Final = (*(0, 1, 40, 64, 65, 124, 126, 300, 1500, 1900) * 6, 2100, 5000)
+_TOPICS: Final = (*(b"a", b"a/b", b"$x") * 20, b"a+")
+_OTHERS: Final = (*(PING, PING, puback(1)) * 10, DISCONNECT, CONNECT)
 
 
 def frame(rng: random.Random, opcode: int, data: bytes, *, is_last: bool = True, reserved: int = 0) -> bytes:
@@ -52,7 +54,7 @@ def message(rng: random.Random, data: bytes, *, may_deflate: bool) -> bytes:
 
 def control(rng: random.Random) -> bytes:
     """Return a ping or a pong, seldom a close."""
-    if rng.random() < 0.1:
+    if rng.random() < 0.03:
         return frame(rng, CLOSE, rng.choice((b"", b"\x03\xe8", b"\x03\xe8bye", b"\x01")))
     return frame(rng, rng.choice((PINGS, PONG)), rng.randbytes(rng.choice((0, 4, 125))))
 
@@ -65,14 +67,14 @@ def _packets(rng: random.Random, *, is_5: bool) -> bytes:
             payload = bytes([rng.randrange(97, 100)]) * rng.choice(_SIZES)
             qos = rng.choice((0, 0, 1))
             made += publish(
-                rng.choice((b"a", b"a/b", b"$x", b"a+")),
+                rng.choice(_TOPICS),
                 payload,
                 qos=qos,
                 identifier=rng.randrange(1, 4),
                 properties=b"" if is_5 else None,
             )
         else:
-            made += rng.choice((PING, PING, PING, puback(1), DISCONNECT, CONNECT))
+            made += rng.choice(_OTHERS)
     return made
 
 
@@ -100,4 +102,4 @@ def websocket_mutate(data: bytes, rng: random.Random, most: int) -> bytes:
     if form < 0.8:
         deflates = bool(data and data[0] & COMPRESSED)
         return (data + message(rng, _packets(rng, is_5=rng.random() < 0.5), may_deflate=deflates))[:most]
-    return websocket_session(rng, rng.choice((1, 3, 9)))[:most]
+    return websocket_session(rng, rng.choice((1, 3, 9, 30)))[:most]

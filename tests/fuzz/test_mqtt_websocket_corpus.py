@@ -12,7 +12,7 @@ from fuzz.mqtt_websocket_mutator import websocket_mutate, websocket_session
 from fuzz.mqtt_websocket_target import check
 
 CORPUS: Final = sorted((Path(__file__).parent / "corpus" / "mqtt-websocket").iterdir())
-INPUTS: Final = 300
+INPUTS: Final = 150
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
@@ -23,8 +23,9 @@ def test_kept_mqtt_over_websocket_holds(path: Path) -> None:
 def test_made_mqtt_over_websocket_holds() -> None:
     for _ in range(INPUTS):
         seed = random.SystemRandom().getrandbits(32)
-        print(f"websocket_session(random.Random({seed}), 5)")
-        check(websocket_session(random.Random(seed), 5))
+        messages = random.SystemRandom().choice((3, 5, 30))
+        print(f"websocket_session(random.Random({seed}), {messages})")
+        check(websocket_session(random.Random(seed), messages))
 
 
 def test_changed_mqtt_over_websocket_holds() -> None:
