@@ -96,6 +96,7 @@ class OutgoingQos2:
         "_settled",
         "_staged",
         "_unfinished",
+        "_unstored",
         "_window_subject",
         "expected",
         "sid",
@@ -123,6 +124,8 @@ class OutgoingQos2:
         self._sent: dict[int, tuple[bytes, int]] = {}
         self.expected: dict[int, tuple[bytes, int]] = {}
         self._staged: list[_Staged] = []
+        self._unstored: set[int] = set()
+        """Identifiers that are not durable yet: their messages were not sent."""
         self._received: dict[tuple[bytes, int], int] = {}
         """Identifiers of messages that the client has received, and that JetStream may not know of."""
         self._beyond: set[tuple[bytes, int]] = set()
@@ -156,6 +159,10 @@ class OutgoingQos2:
         self._has_ended = True
         self._staged.clear()
         return [*self._released.values(), *self._completed.values(), *self._unfinished]
+
+    def may_keep(self, identifier: int, qos: int) -> bool:
+        """True if the next connection may use the identifier of a delivery: one of QoS 2 is to be durable."""
+        return qos != QOS_2 or (identifier in self._sent and identifier not in self._unstored)
 
     @property
     def is_uncertain(self) -> bool:
@@ -257,6 +264,7 @@ class OutgoingQos2:
             return
         self._sent[identifier] = (name, sequence)
         self._staged.append(_Staged(sid, identifier, subject, headers, payload))
+        self._unstored.add(identifier)
         if not self._is_storing:
             self._is_storing = True
             watch(begin(self._store_identifiers()), self._lost)
@@ -295,6 +303,7 @@ class OutgoingQos2:
                 if self._has_ended:
                     return
                 for message in batch:
+                    self._unstored.discard(message.identifier)
                     self._client.link.forward(
                         message.sid, message.identifier, message.subject, message.headers, message.payload
                     )

@@ -332,7 +332,11 @@ class LiveSession:
         link, record = self.client.link, self.stored.record
         self._subscriptions.stop()
         next_identifier = link.next_identifier
-        kept = [entry for entry in link.give_back() if not entry[2].startswith(_SHARED_CONSUMER)]
+        kept = [
+            entry
+            for entry in link.give_back()
+            if not entry[2].startswith(_SHARED_CONSUMER) and self._outgoing.may_keep(entry[0], entry[1])
+        ]
         for ack_subject in self._outgoing.end():
             self._owner.host.publish(ack_subject, b"-NAK")
         self._owner.host.announce()

@@ -216,6 +216,16 @@ def test_a_consumer_that_is_gone_confirms_nothing_and_releases_go() -> None:
     assert outgoing.end() == []
 
 
+def test_an_identifier_is_kept_for_the_next_connection_once_it_is_stored() -> None:
+    parts, outgoing = made()
+    assert outgoing.may_keep(1, qos=1)
+    assert not outgoing.may_keep(1, qos=2), "the session has not heard of it yet"
+    stage(outgoing, 1)
+    assert not outgoing.may_keep(1, qos=2)
+    parts.stores.pop().give(None)
+    assert outgoing.may_keep(1, qos=2)
+
+
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qos2_outgoing, "MOST_SETTLED", 3)
     parts, outgoing = made()
