@@ -23,8 +23,8 @@ _LATELY: Final = 8
 """Puts over which their times and sizes are averaged, about."""
 LONGEST_DISTANCE_S: Final = 0.05
 """The longest time from one put to the next: a put that failed takes long."""
-PAYBACK: Final = 4
-"""Tokens by which a borrowed one is given back: they come by a quarter later."""
+PAYBACK: Final = 8
+"""Tokens by which a borrowed one is given back: they come by an eighth later."""
 _LEAST_WAIT_S: Final = 0.0002
 """A put that may begin so soon may begin now."""
 _ROUNDING_S: Final = 1e-9

@@ -51,8 +51,10 @@ WAL_OBJECTS: Final = 500
 """WAL objects after which a snapshot is due."""
 LATE: Final = 2
 """Times as much as makes a snapshot due, since the last one began: the one that is taken is late then."""
-UPLOADS: Final = 2
-"""Segment objects that are read and put at once. More take turns from the log: commits wait longer."""
+UPLOADS: Final = 1
+"""Segment objects that are read and put at once. More take turns, and a thread, from the log's puts."""
+LATE_UPLOADS: Final = 2
+"""The same for a snapshot that begins late: the log is behind with what it needs no more."""
 REWRITTEN: Final = 64 << 20
 """Bytes of mostly dead objects that one snapshot stores anew at most."""
 RETRY_S: Final = 5.0
@@ -201,8 +203,9 @@ class Snapshotter:
             with self._recorder.lock:
                 cut = self._begin()
             number = await self._committed_at(cut.position)
+            at_once = LATE_UPLOADS if self._is_due(LATE) else UPLOADS
             self._begun_at, self._bytes = number, 0
-            stored = await self._store_all(cut)
+            stored = await self._store_all(cut, at_once)
             change = SnapshotTaken(number, tuple((file, one) for file in stored for one in stored[file]))
             with self._recorder.lock:
                 self._check_all_stored(stored)
@@ -246,9 +249,9 @@ class Snapshotter:
         self._waiting.append((position, told))
         return await told
 
-    async def _store_all(self, cut: _Cut) -> dict[int, list[FileExtent]]:
+    async def _store_all(self, cut: _Cut, at_once: int) -> dict[int, list[FileExtent]]:
         """Copy what is to be stored into segment objects; return the extents of each file, ascending."""
-        return await stored_groups(grouped(cut.spans), lambda group: self._store_group(group, cut), UPLOADS)
+        return await stored_groups(grouped(cut.spans), lambda group: self._store_group(group, cut), at_once)
 
     async def _store_group(self, group: list[FileSpan], cut: _Cut) -> list[tuple[int, FileExtent]]:
         """Put one object; return its extents. Spans of files that are gone are left out."""

@@ -76,7 +76,7 @@ def test_a_borrowed_token_is_given_back_little_by_little() -> None:
     assert not budget.is_in_debt
     apart = [later - before for before, later in pairwise(times)]
     assert times[0] == pytest.approx(0.02)
-    assert apart == pytest.approx([0.025] * PAYBACK + [0.02])
+    assert apart == pytest.approx([0.0225] * PAYBACK + [0.02])
 
 
 def test_a_second_token_is_not_borrowed() -> None:
@@ -84,7 +84,7 @@ def test_a_second_token_is_not_borrowed() -> None:
     budget.borrow(0.0)
     budget.borrow(0.0)
 
-    assert budget.wait_s(0.0) == pytest.approx(0.025)
+    assert budget.wait_s(0.0) == pytest.approx(0.0225)
 
 
 def pace_of(took_s: float, *, size: int = 10 * LEAST_BURST) -> PutPace:
