@@ -296,7 +296,7 @@ cdef int begin(MqttLink link, publish_t *p) except -1:
     if link.staging_subject is None or link.c.interest.mapper != NULL:
         link.session.publication(publication_of(p, p.topic[:p.topic_len], part_at(p, p.subject_at, p.subject_len)))
         return 0
-    add_own_lines(link, p, False)
+    add_own_lines(link, p, (p.flags & RETAIN) != 0)
     return stage_publication(link, p, sparkplug_of(p.topic, p.topic_len) == SPARKPLUG_BIRTH)
 
 

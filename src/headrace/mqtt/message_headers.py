@@ -43,6 +43,9 @@ _OURS: Final = frozenset(
 )
 """Headers that say how a message is kept; all others belong to the message."""
 
+RETAIN_LINE: Final = b"Nmqtt-Retain: 1\r\n"
+"""The line of a message that a client of 5.0 has published with RETAIN: for who asks for it as published."""
+
 DUP: Final = 8
 RETAIN: Final = 1
 _QOS_SHIFT: Final = 1

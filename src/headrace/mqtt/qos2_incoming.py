@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.mqtt_topics import subject_of_topic, topic_of_subject
-from headrace.mqtt.message_headers import RETAIN, block, hex_digit, lines_of, published
+from headrace.mqtt.message_headers import RETAIN, RETAIN_LINE, block, hex_digit, lines_of, published
 from headrace.mqtt.names import (
     INCOMING,
     INCOMING_SUBJECT,
@@ -164,6 +164,7 @@ class IncomingQos2:
         kept = kept_topic(topic, is_retained=bool(flags & RETAIN))
         if kept is None:
             return
+        more = more.replace(RETAIN_LINE, b"")
         if kept != topic:
             subject, flags = subject_of_topic(kept, is_filter=False), flags | RETAIN
             if not self._has_ended:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.mqtt_topics import subject_of_topic
 from headrace.mqtt.kept_windows import KeptWindow
-from headrace.mqtt.message_headers import RETAIN, client_line, published
+from headrace.mqtt.message_headers import RETAIN, RETAIN_LINE, client_line, published
 from headrace.mqtt.names import REPLY, SHARED_CONSUMER
 from headrace.mqtt.qos2_incoming import IncomingQos2
 from headrace.mqtt.qos2_outgoing import QOS_2, OutgoingQos2
@@ -15,7 +15,7 @@ from headrace.mqtt.requests import RequestFailed, RequestUnanswered, operation_f
 from headrace.mqtt.sparkplug import is_death, kept_topic, stamped
 from headrace.mqtt.steps import InOrder, begin, watch
 from headrace.mqtt.subscriptions import SessionFilters
-from headrace.protocol.mqtt.packets import NO_LOCAL
+from headrace.protocol.mqtt.packets import NO_LOCAL, VERSION_5
 from headrace.protocol.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
@@ -275,7 +275,10 @@ class LiveSession:
 
     def publication(self, publication: MqttPublication) -> None:
         """Take a PUBLISH of QoS 2."""
-        self.incoming.publication(publication, self._lines(publication))
+        lines = self._lines(publication)
+        if publication.flags & RETAIN and self.client.version == VERSION_5:
+            lines += RETAIN_LINE
+        self.incoming.publication(publication, lines)
 
     def pubrel(self, packet: Acknowledgement) -> None:
         """Take a PUBREL."""

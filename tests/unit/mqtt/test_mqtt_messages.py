@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -525,3 +526,32 @@ def test_a_literal_wildcard_on_a_topic_hides_nothing(account: LinkedMqtt) -> Non
     device.publish("a", b"a", retain=True)
     account.tick()
     assert retained_of(device, "+") == [("*", b"star", 0), ("a", b"a", 0)]
+
+
+@pytest.mark.parametrize(("qos", "others"), [(0, 0), (1, 0), (2, 0), (2, 5)])
+def test_retain_comes_as_published_to_who_asks_for_it(account: LinkedMqtt, qos: int, others: int) -> None:
+    """A message of QoS 2 that has no room in memory beside others is published by the session."""
+    publisher = connected(account, "p", version=5)
+    plain, asks = (connected(account, name, version=5) for name in ("plain", "asks"))
+    plain.subscribe("t", 2)
+    asks.subscribe("t", 2, options=0x08)
+    for number in range(others):
+        publisher.publish("other", bytes(900_000), 2, 10 + number)
+        publisher.take()
+    publisher.publish("t", b"x", qos, 1 if qos else 0, retain=True)
+    publisher.take()
+    if qos == 2:
+        publisher.acknowledge(PacketKind.PUBREL, 1)
+        publisher.take()
+
+    seen = [
+        [one.is_retained for one in device.take() if one.kind == PacketKind.PUBLISH]
+        for device in (plain, asks)
+    ]
+    assert seen == [[False], [True]]
+    later = connected(account, "later", version=5)
+    later.subscribe("t", 2)
+    (kept,) = (one for one in later.take() if one.kind == PacketKind.PUBLISH)
+    assert kept.is_retained
+    stored = json.loads(account.ask("STREAM.MSG.GET.$MQTT_rmsgs", {"last_by_subj": "$MQTT.rmsgs.t"}))
+    assert b"Nmqtt-Retain:" not in base64.b64decode(stored["message"]["hdrs"])
