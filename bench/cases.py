@@ -642,7 +642,12 @@ CASES: tuple[Case, ...] = (
         ),
         entries=(Entry("mqtt-default"), Entry("mqtt-peer-default")),
     ),
-    _mqtt("mqtt-qos2", "QoS 2, 1 → 1, 128 B, window of 100", "--fan 1 --qos 2 --inflight 100"),
+    _mqtt(
+        "mqtt-qos2",
+        "QoS 2, 1 → 1, 128 B, window of 100",
+        "--fan 1 --qos 2 --inflight 100",
+        (Bound("rate", 1, "mqtt-peer"), Bound("cpu_ns", 1, "mqtt-peer")),
+    ),
     Case(
         "mqtt-idle-10k",
         "MQTT: 10,000 idle clients",

@@ -58,7 +58,7 @@ class LiveSession:
         "_goes_on",
         "_is_present",
         "_kept",
-        "_outgoing",
+        "_outgoing_made",
         "_owner",
         "_retained_for",
         "_steps",
@@ -91,14 +91,24 @@ class LiveSession:
         self.is_over = False
         self._steps = InOrder(self._lost)
         self.incoming = IncomingQos2(owner, client, stored.hash, owner.retained, self._operation_lost)
-        self._outgoing = OutgoingQos2(
-            *(owner, client, stored.hash, owner.store.window_subject(stored.hash), self._lost),
-            is_compiled=self.is_passing,
-        )
+        self._outgoing_made: OutgoingQos2 | None = None
         self._subscriptions = SessionFilters(
             owner, client, stored, self._outgoing, owner.sharing, take_part=self._take_part
         )
         self._retained_for: list[Filter] = []
+
+    def _outgoing(self) -> OutgoingQos2:
+        """Return what is known of messages of QoS 2 to the client; made when needed: most get none."""
+        made = self._outgoing_made
+        if made is None:
+            owner, stored = self._owner, self.stored
+            made = self._outgoing_made = OutgoingQos2(
+                *(owner, self.client, stored.hash, owner.store.window_subject(stored.hash), self._lost),
+                is_compiled=self.is_passing,
+            )
+            if self.is_over:
+                made.end()
+        return made
 
     @property
     def stages_qos2(self) -> bool:
@@ -161,17 +171,17 @@ class LiveSession:
             await self._write()
         released = []
         if self._subscriptions.has_releases(consumers):
-            released = await self._outgoing.occupy_released()
+            released = await self._outgoing().occupy_released()
         kept = self._kept if self._kept is not None else await self._stored_window()
         if self.is_over:
             return
-        self._outgoing.settle_released(released, consumers)
+        self._outgoing().settle_released(released, consumers)
         if kept is not None:
             entries = _still_pending(kept.entries, consumers)
             if self._kept is None:
-                entries = self._outgoing.without_received(entries, released)
+                entries = self._outgoing().without_received(entries, released)
             self.client.link.expect(entries, kept.next_identifier)
-            self._outgoing.expect(
+            self._outgoing().expect(
                 [(identifier, name, sequence) for identifier, qos, name, sequence in entries if qos == QOS_2]
             )
         if self._kept is None:
@@ -182,7 +192,7 @@ class LiveSession:
     async def _stored_window(self) -> KeptWindow | None:
         if self.stored.record.pubrel is None:
             return None
-        found = await self._outgoing.load()
+        found = await self._outgoing().load()
         if found is None:
             return None
         entries = [
@@ -222,7 +232,7 @@ class LiveSession:
                 subscription=found.identifier,
             )
             if lowest == QOS_2 and identifier:
-                self._outgoing.delivered(identifier)
+                self._outgoing().delivered(identifier)
 
     def _not_sent(self, error: Exception) -> None:
         if isinstance(error, RequestFailed):
@@ -286,16 +296,16 @@ class LiveSession:
 
     def pubrec(self, packet: Acknowledgement) -> None:
         """Take a PUBREC."""
-        self._outgoing.received(packet)
+        self._outgoing().received(packet)
 
     def pubcomp(self, packet: Acknowledgement) -> None:
         """Take a PUBCOMP."""
-        self._outgoing.completed(packet)
+        self._outgoing().completed(packet)
 
     def heard(self, sid: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Take a message that the link hears for the session: a PUBREL that is stored."""
-        if sid == self._outgoing.sid:
-            self._outgoing.heard(reply, headers)
+        if self._outgoing_made is not None and sid == self._outgoing_made.sid:
+            self._outgoing().heard(reply, headers)
 
     def staged(  # noqa: PLR0917 - as the engine calls it
         self,
@@ -308,7 +318,7 @@ class LiveSession:
         payload: bytes,
     ) -> None:
         """Take a message of QoS 2 whose identifier is to be stored before it is sent."""
-        self._outgoing.staged(sid, identifier, name, sequence, subject, headers, payload)
+        self._outgoing().staged(sid, identifier, name, sequence, subject, headers, payload)
 
     def _lines(self, publication: MqttPublication) -> bytes:
         """Return the header lines of a message's properties, with that which no local asks for."""
@@ -332,29 +342,33 @@ class LiveSession:
         self.is_over = True
         self._steps.clear()
         self.incoming.end()
-        link, record = self.client.link, self.stored.record
+        link, record, outgoing = self.client.link, self.stored.record, self._outgoing_made
         self._subscriptions.stop()
+        if outgoing is not None and outgoing.sid:
+            link.unsubscribe(outgoing.sid)
         next_identifier = link.next_identifier
         kept = [
             entry
             for entry in link.give_back()
-            if not entry[2].startswith(_SHARED_CONSUMER) and self._outgoing.may_keep(entry[0], entry[1])
+            if not entry[2].startswith(_SHARED_CONSUMER)
+            and (outgoing is None or outgoing.may_keep(entry[0], entry[1]))
         ]
-        for ack_subject in self._outgoing.end():
+        for ack_subject in outgoing.end() if outgoing is not None else ():
             self._owner.host.publish(ack_subject, b"-NAK")
         self._owner.host.announce()
         if record.clean:
             return None
         if not self._goes_on:  # what was kept is as it was
             return self._kept
-        if self._outgoing.is_uncertain:  # the stream knows more
-            return None
-        known = {identifier for identifier, _, _, _ in kept}
-        kept += [
-            (identifier, QOS_2, name, sequence)
-            for identifier, (name, sequence) in self._outgoing.expected.items()
-            if identifier not in known
-        ]
+        if outgoing is not None:
+            if outgoing.is_uncertain:  # the stream knows more
+                return None
+            known = {identifier for identifier, _, _, _ in kept}
+            kept += [
+                (identifier, QOS_2, name, sequence)
+                for identifier, (name, sequence) in outgoing.expected.items()
+                if identifier not in known
+            ]
         return KeptWindow(self.stored.sequence, next_identifier, kept)
 
     async def idle(self) -> None:

@@ -92,7 +92,7 @@ class SessionFilters:
         account: HubPort,
         client: SessionClient,
         stored: StoredSession,
-        outgoing: OutgoingQos2,
+        outgoing: Callable[[], OutgoingQos2],
         sharing: Sharing,
         *,
         take_part: Callable[[Filter], None],
@@ -281,7 +281,7 @@ class SessionFilters:
         try:
             if release is not None:
                 record.pubrel = release
-                self._outgoing.listen()
+                self._outgoing().listen()
                 asked.append(begin(self._account.requests.create_consumer(OUTGOING, release)))
             self._follow(wanted)
             asked += [begin(self._create(wanted, config)) for _, config in new]
@@ -441,7 +441,7 @@ class SessionFilters:
     def follow_again(self) -> None:
         """Take the deliveries of a stored session's consumers."""
         if self._stored.record.pubrel is not None:
-            self._outgoing.listen()
+            self._outgoing().listen()
         for found in self._filters():
             if found.qos or found.group:
                 self._follow(found)
@@ -466,8 +466,6 @@ class SessionFilters:
         for found in self._filters():
             if found.group and not found.qos:
                 self._sharing.forget(self._shared_config(found), self._stored.hash)
-        if self._outgoing.sid:
-            self._client.link.unsubscribe(self._outgoing.sid)
 
 
 def _set(members: dict[str, int], key: str, number: int) -> None:
