@@ -368,6 +368,7 @@ def _mqtt(name: str, title: str, args: str, bounds: tuple[Bound, ...] = (), line
 _MQTT_BOUNDS = (Bound("cpu_ns", 0.35, "mqtt-peer"), Bound("cpu_ns", 1, "mosquitto"))
 _MQTT_QOS0 = "MQTT, QoS 0, 1 → 1 and fan-out 1 → 100: CPU ≤ 0.35× nats-server, ≤ 1× Mosquitto"
 _MQTT_QOS1 = "MQTT, QoS 1, 1 → 1, window of 100: rate ≥ 3× nats-server"
+_MQTT_QOS2 = "MQTT, QoS 2, 1 → 1, window of 100: rate ≥ 1×, CPU ≤ 1× nats-server"
 _MQTT_IDLE = "MQTT, 10,000 idle clients: memory ≤ 0.35× nats-server"
 _MQTT_OPEN = "NATS beside an open MQTT port, 1 → 1, 128 B: the CPU of a server without one (≤ 1.05×)"
 _HOP = "one hop between two nodes, 16 B and 128 B: rate ≥ 3×, CPU of both nodes ≤ 0.3×"
@@ -647,6 +648,7 @@ CASES: tuple[Case, ...] = (
         "QoS 2, 1 → 1, 128 B, window of 100",
         "--fan 1 --qos 2 --inflight 100",
         (Bound("rate", 1, "mqtt-peer"), Bound("cpu_ns", 1, "mqtt-peer")),
+        _MQTT_QOS2,
     ),
     Case(
         "mqtt-idle-10k",
