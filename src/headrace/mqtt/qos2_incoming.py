@@ -201,7 +201,7 @@ class IncomingQos2:
     def release_failed(self, identifier: int, answer: bytes) -> None:
         """Go on with a message that was gone when it was to be deleted; else the connection ends."""
         error = failure_of(answer, "a message of QoS 2 is not published")
-        if error.was_gone:
+        if error.is_message_gone:
             self._publications.complete(identifier)
         else:
             self._lost(identifier, error)

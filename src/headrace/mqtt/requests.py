@@ -59,9 +59,9 @@ class RequestFailed(HeadraceError):
         return self.code in NOT_FOUND
 
     @property
-    def was_gone(self) -> bool:
-        """True if a deletion failed since there was nothing to delete."""
-        return self.code in {10043, 10057} or self.is_not_found
+    def is_message_gone(self) -> bool:
+        """True if a deletion failed since its message is not there; its stream is."""
+        return self.code in {10043, 10057, _NO_MESSAGE}
 
 
 class RequestUnanswered(RequestFailed):
@@ -283,7 +283,7 @@ class JetStreamRequests:
                 b"MD", f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}, _Reply
             )
         except RequestFailed as error:
-            if not error.was_gone:
+            if not (error.is_message_gone or error.is_not_found):
                 raise
 
     async def purge(self, stream: str, pattern: bytes) -> None:
