@@ -30,7 +30,10 @@ from libc.string cimport memcmp, memcpy, memset
 from headrace.engine.memory cimport buf_append
 from headrace.engine.mqtt_outlet cimport LETTER_CALL
 from headrace.engine.mqtt_receiver cimport is_confirmed
-from headrace.engine.mqtt_releases cimport MqttReleases, add_bytes, add_number, add_step_reply, send_acknowledgement, stored_as
+from headrace.engine.mqtt_releases cimport (
+    STEP_PUBLISH, STEP_RELEASE, STEP_REMOVE, STEP_STAGE, MqttReleases, add_bytes, add_number, add_step_reply,
+    send_acknowledgement, stored_as,
+)
 from headrace.engine.mqtt_routing cimport (
     RAW_HEADERS, borrow_scratch, carry_publication, compose, may_publish, parts_t, publish_inside, return_scratch,
 )
@@ -42,17 +45,14 @@ from headrace.engine.mqtt_window cimport FLIGHT_RELEASING, flight_t
 from headrace.engine.mqtt_unconfirmed cimport awaited_t, oldest_unconfirmed, release_unconfirmed
 from headrace.engine.structs cimport buf_t, link_t, msg_t
 
+cdef extern from "string.h" nogil:
+    void *memmem(const void *haystack, size_t n, const void *needle, size_t m) noexcept
+
 cdef enum:
     RETAIN = 1
     COPIES = 4 << 20             # bytes that the copies of one connection may have
     PUBREC = 0x50
     PUBCOMP = 0x70
-
-cdef enum step_t:
-    STEP_STAGE = 0x53            # S
-    STEP_PUBLISH = 0x50          # P
-    STEP_REMOVE = 0x44           # D
-    STEP_RELEASE = 0x52          # R: of a message to the client
 
 
 cdef inline int add_line(buf_t *b, bytes name, const char *text, uint32_t n) except -1:
@@ -334,7 +334,7 @@ cdef class MqttIncoming(MqttReleases):
                 return self.post((LETTER_CALL, "keep", identifier, *self._to_keep.pop(identifier)))
             return self.put_step(STEP_REMOVE, identifier)
         if step == STEP_REMOVE and s.state == STAGED_REMOVED:
-            if is_confirmed(m) and b'"success":true' in m.body[:m.body_len]:
+            if is_confirmed(m) and memmem(m.body, m.body_len, b'"success":true', 14) != NULL:
                 return complete(self, s)
             return self.post((LETTER_CALL, "release_failed", identifier, m.body[:m.body_len]))
         return 0

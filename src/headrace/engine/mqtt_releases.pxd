@@ -5,6 +5,13 @@ from libc.stdint cimport uint16_t, uint64_t
 from headrace.engine.mqtt_receiver cimport MqttReceiver
 from headrace.engine.structs cimport buf_t, msg_t
 
+cdef enum step_t:
+    # What JetStream confirms, as the last token of the subject says it before the identifier.
+    STEP_STAGE = 0x53            # S: a publication is staged
+    STEP_PUBLISH = 0x50          # P: it is published
+    STEP_REMOVE = 0x44           # D: it is not staged any more
+    STEP_RELEASE = 0x52          # R: the PUBREL of a message to the client is stored
+
 cdef class MqttReleases(MqttReceiver):
     cdef bytes store_reply       # where JetStream confirms, but for what and the identifier
     cdef bytes release_subject   # where PUBRELs are stored; None: the session does that

@@ -34,7 +34,6 @@ cdef extern from "string.h" nogil:
 cdef enum:
     MOST_DIGITS = 20             # of a sequence
     LAST_IDENTIFIER = 65535
-    STEP_RELEASE = 0x52          # R
     PUBREL = 0x62
     NAME = 13                    # "Nmqtt-PubRel:"
 

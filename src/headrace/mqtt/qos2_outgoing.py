@@ -401,13 +401,18 @@ class OutgoingQos2:
         watch(begin(self._confirm(consumer)), self._lost)
 
     async def _confirm(self, consumer: bytes) -> None:
-        """Acknowledge PUBRELs of one consumer's messages: one answer for all that wait at a time."""
+        """Acknowledge PUBRELs of one consumer's messages: one answer for all that wait at a time.
+
+        Raises: RequestFailed where JetStream does not answer: they stay, for their messages may come again.
+        """
         while batch := self._finishing[consumer]:
             self._finishing[consumer] = []
             try:
                 await self._account.requests.ask(b"AK", batch[-1][0], b"")
-            except RequestFailed as error:  # the consumer is gone: nothing of it comes again
-                self._account.log.debug("MQTT: %s", str(error))
+            except RequestFailed:
+                name = consumer.rpartition(b".")[2].decode()
+                if await self._account.requests.consumer(MESSAGES, name) is not None:
+                    raise  # else nothing of it comes again
             if self._has_ended:
                 return
             for _, release_ack in batch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 
 from headrace.mqtt import qos2_outgoing
 from headrace.mqtt.message_headers import block
-from headrace.mqtt.names import RELEASE, RELEASED_PLACE
+from headrace.mqtt.names import MESSAGES, RELEASE, RELEASED_PLACE
 from headrace.mqtt.qos2_outgoing import OutgoingQos2, StoredRelease
 from headrace.mqtt.requests import ConsumerAnswer, RequestFailed
 from headrace.mqtt.steps import Awaited
@@ -33,7 +32,8 @@ class _Parts:
         self.dropped: list[int] = []
         self.published: list[bytes] = []
         self.asked: list[tuple[bytes, Awaited[bytes]]] = []
-        self.log = logging.getLogger("headrace.test.mqtt")
+        self.consumers: set[str] = set()
+        """Names of consumers that are there."""
 
     def settle(self, identifier: int) -> bytes:
         return self.acks % identifier
@@ -52,6 +52,10 @@ class _Parts:
         confirmed: Awaited[bytes] = Awaited()
         self.asked.append((subject, confirmed))
         return await confirmed
+
+    async def consumer(self, stream: str, name: str) -> object:
+        assert stream == MESSAGES
+        return self if name in self.consumers else None
 
     async def store(self, *_: bytes) -> None:
         stored: Awaited[Any] = Awaited()
@@ -214,6 +218,18 @@ def test_a_consumer_that_is_gone_confirms_nothing_and_releases_go() -> None:
     parts.asked.pop()[1].fail(RequestFailed("timeout"))
     assert parts.published == [b"ack 1", b"release 1"]
     assert outgoing.end() == []
+
+
+def test_a_release_stays_where_its_consumer_is_there_and_does_not_confirm() -> None:
+    """It may send the message again after a kill; the connection ends, and the next one asks again."""
+    parts, outgoing = made()
+    parts.acks = b"$JS.ACK.stream.consumer.1.%d.1.0.0"
+    parts.consumers.add("consumer")
+    received(parts, outgoing, 1)
+    with pytest.raises(RequestFailed, match="timeout"):
+        parts.asked.pop()[1].fail(RequestFailed("timeout"))
+    assert parts.published == [parts.acks % 1]
+    assert outgoing.end() == [b"release 1"]
 
 
 def test_an_identifier_is_kept_for_the_next_connection_once_it_is_stored() -> None:
