@@ -16,9 +16,8 @@ from headrace.conf.listen import advertised
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
 from headrace.protocol.info import address_text
-from headrace.server.acceptor import BACKLOG, not_listening
 from headrace.server.addresses import is_wildcard
-from headrace.server.listener import bind
+from headrace.server.listener import bind, bind_and_listen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,20 +49,6 @@ def shared_remotes(options: Options) -> tuple[LeafRemote, ...]:
 def _close(made: Iterable[tuple[ListenerAddress, socket.socket]]) -> None:
     for _, sock in made:
         sock.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Open a listening socket for other servers: who connects before its process runs waits.
-
-    Raises: StartError.
-    """
-    sock = bind(host, port)
-    try:
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise not_listening(host, port, error) from error
-    return sock
 
 
 def _bound(place: ListenerAddress) -> socket.socket:
@@ -136,9 +121,9 @@ class ProcessPlan:
         """Bound for as long as the server runs: a process that starts again is where it was."""
         cluster = options.cluster
         if cluster is None or self.has_private_mesh:
-            return _listening(_LOOPBACK, 0)
+            return bind_and_listen(_LOOPBACK, 0)
         try:
-            return _listening(cluster.host, cluster.port + index if cluster.port > 0 else -1)
+            return bind_and_listen(cluster.host, cluster.port + index if cluster.port > 0 else -1)
         except StartError as error:
             raise StartError(f"Unable to listen for cluster connections: {error}") from error
 
@@ -148,7 +133,7 @@ class ProcessPlan:
         if leafnodes is None or not leafnodes.port:
             return None
         try:
-            return _listening(leafnodes.host, leafnodes.port)
+            return bind_and_listen(leafnodes.host, leafnodes.port)
         except StartError as error:
             raise StartError(f"Unable to listen for leafnode connections: {error}") from error
 

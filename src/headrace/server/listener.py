@@ -17,6 +17,7 @@ from headrace import limits
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.acceptor import (
+    BACKLOG,
     Acceptor,
     first_byte,
     not_listening,
@@ -110,6 +111,20 @@ def bind(host: str, port: int) -> socket.socket:
         sock.close()
         raise not_listening(host, port, error) from error
     sock.setblocking(False)
+    return sock
+
+
+def bind_and_listen(host: str, port: int) -> socket.socket:
+    """Return a socket as `bind` does, which listens: who connects before it is served waits.
+
+    Several servers that start together can all bind a port; one of them can listen. Raises: StartError.
+    """
+    sock = bind(host, port)
+    try:
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise not_listening(host, port, error) from error
     return sock
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.errors import StartError
-from headrace.server.acceptor import BACKLOG, not_listening
-from headrace.server.listener import bind
+from headrace.server.listener import bind, bind_and_listen
 
 if TYPE_CHECKING:
     import socket
@@ -19,18 +18,7 @@ T = TypeVar("T")
 
 def bind_websocket(options: WebSocketOptions) -> socket.socket:
     """Return the bound socket, which listens only where a free port was looked for. Raises: StartError."""
-    return first_bound(options, bind if options.last_port is None else _bind_and_listen)
-
-
-def _bind_and_listen(host: str, port: int) -> socket.socket:
-    """Several servers that start together can all bind a port; one of them can listen. Raises: StartError."""
-    sock = bind(host, port)
-    try:
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise not_listening(host, port, error) from error
-    return sock
+    return first_bound(options, bind if options.last_port is None else bind_and_listen)
 
 
 def first_bound(options: WebSocketOptions, bind_at: Callable[[str, int], T]) -> T:
